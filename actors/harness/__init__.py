@@ -1,0 +1,1 @@
+"""The actor that owns run state, budgets, retries and stopping."""

@@ -1,0 +1,1 @@
+"""The actor that turns a request into a plan."""

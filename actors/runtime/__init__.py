@@ -1,0 +1,1 @@
+"""How the actors come to life and find each other."""

@@ -1,0 +1,1 @@
+"""The command line: it shows, asks, and signs as the person."""

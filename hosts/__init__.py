@@ -1,0 +1,1 @@
+"""The processes outside Ray that hold credentials and touch the world."""

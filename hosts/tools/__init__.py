@@ -1,0 +1,1 @@
+"""The tools that a tool host can run."""

@@ -1,0 +1,1 @@
+"""The tamper-evident log: tree and checkpoints."""

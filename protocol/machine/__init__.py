@@ -1,0 +1,1 @@
+"""How a run moves: stimuli come in, events and effects go out."""

@@ -1,0 +1,1 @@
+"""What a plan is: requests, steps, references, tools, meaning, routes and levels."""

@@ -1,0 +1,1 @@
+"""How values become bytes and back: ids, canonical msgpack, envelopes, limits, errors."""

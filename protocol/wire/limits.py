@@ -1,0 +1,36 @@
+"""Every bound of duly in one place, each with its reason. Sizes are bytes unless the name says otherwise."""
+
+from __future__ import annotations
+
+FRAME_BYTES_MAX = 1 << 20  # decoding small containers can cost 70 times their bytes; larger things are artifacts
+DEPTH_MAX = 32  # deep enough for any plan, shallow enough for every recursive reader
+LEAF_BYTES_MAX = 65_535  # tlog-tiles writes an entry's length in two bytes
+ARTIFACT_BYTES_MAX = 64 << 20  # what one tool may return; more is cut off at the host
+REQUEST_TEXT_BYTES_MAX = 64 << 10  # a request is read by a person; a megabyte is data and belongs in an input part
+REQUEST_PARTS_MAX = 16  # what fits into one review
+STEPS_MAX = 2_000  # a plan that a person approves; benchmark chains have 1,000
+SEGMENT_STEPS_MAX = 100  # dispatched with one flush and one message; a crash repeats at most these reads
+IDENTIFIER_CHARS_MAX = 128  # ids appear in file names, keys and 80-column tables
+LMDB_KEY_BYTES_MAX = 511  # LMDB's own
+
+ATTEMPTS_PER_STEP_MAX = 5  # whatever a contract says
+REPLANS_FEEDBACK_MAX = 3  # a person may send a plan back this often
+REPLANS_STEP_FAILURE_MAX = 2
+REPLANS_VERIFICATION_MAX = 2
+DRAFTS_PER_PLAN_MAX = 3  # attempts of a model at one plan
+
+TOOL_TIMEOUT_SECONDS_MAX = 3_600
+TOOL_TIMEOUT_SECONDS_DEFAULT = 60
+GRANT_TTL_SECONDS = 300  # clocks of one cluster differ by less; a replay later than this is refused by age alone
+MANDATE_TTL_SECONDS = 30 * 24 * 3_600  # waiting is durable; a month-old order wants a fresh look
+
+STEPS_DEFAULT = 15  # a silent agent adds nothing to the routing score
+TOOL_CALLS_DEFAULT = 60
+WALL_SECONDS_DEFAULT = 600
+MODEL_TOKENS_DEFAULT = 200_000
+ROWS_SCANNED_DEFAULT = 100_000_000
+COST_DEFAULT = 1_000_000  # millionths of the currency unit
+BUDGET_WARNING_PERCENT = 80
+
+EXECUTOR_SLOTS = 50  # calls an executor keeps in flight at once
+CONCURRENT_CALLS_PER_WORKER_MAX = 64  # threads of one shared worker
