@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-FRAME_BYTES_MAX = 1 << 20  # decoding small containers can cost 70 times their bytes; larger things are artifacts
+FRAME_BYTES_MAX = (
+    1 << 20
+)  # decoding small containers can cost 70 times their bytes; larger things are artifacts
 DEPTH_MAX = 32  # deep enough for any plan, shallow enough for every recursive reader
 LEAF_BYTES_MAX = 65_535  # tlog-tiles writes an entry's length in two bytes
 ARTIFACT_BYTES_MAX = 64 << 20  # what one tool may return; more is cut off at the host
-REQUEST_TEXT_BYTES_MAX = 64 << 10  # a request is read by a person; a megabyte is data and belongs in an input part
+REQUEST_TEXT_BYTES_MAX = (
+    64 << 10
+)  # a request is read by a person; a megabyte is data and belongs in an input part
 REQUEST_PARTS_MAX = 16  # what fits into one review
 STEPS_MAX = 2_000  # a plan that a person approves; benchmark chains have 1,000
 SEGMENT_STEPS_MAX = 100  # dispatched with one flush and one message; a crash repeats at most these reads
@@ -21,7 +25,9 @@ DRAFTS_PER_PLAN_MAX = 3  # attempts of a model at one plan
 
 TOOL_TIMEOUT_SECONDS_MAX = 3_600
 TOOL_TIMEOUT_SECONDS_DEFAULT = 60
-GRANT_TTL_SECONDS = 300  # clocks of one cluster differ by less; a replay later than this is refused by age alone
+GRANT_TTL_SECONDS = (
+    300  # clocks of one cluster differ by less; a replay later than this is refused by age alone
+)
 MANDATE_TTL_SECONDS = 30 * 24 * 3_600  # waiting is durable; a month-old order wants a fresh look
 
 STEPS_DEFAULT = 15  # a silent agent adds nothing to the routing score
@@ -34,3 +40,6 @@ BUDGET_WARNING_PERCENT = 80
 
 EXECUTOR_SLOTS = 50  # calls an executor keeps in flight at once
 CONCURRENT_CALLS_PER_WORKER_MAX = 64  # threads of one shared worker
+
+PACKAGE_FILE_BYTES_MAX = 1 << 20  # a semantics file or playbook is written by hand
+PREDICATE_VALUES_MAX = 1_000  # a list in a definition; a longer one is a table to join
