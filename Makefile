@@ -29,7 +29,7 @@ demo: setup ## Run the flagship request on real flights, from data to report
 
 test: setup ## Run all tests (SUITES=DIR adds the public suites, TESTS=tests/protocol picks a part)
 	@suites="$(SUITES)"; \
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $${suites:+"--suites=$$suites"} $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $${suites:+"--suites=$$suites"} $(TESTS)
 
 check: setup ## Lint, formatting, types and layers
 	@$(BIN)/ruff check .

@@ -23,17 +23,23 @@ SUITES_HINT = "give the folder with `pytest --suites DIR` or `make test SUITES=D
 # Every run tries the same examples, so a red test is red for everybody; `--hypothesis-profile explore` looks for new
 # ones and prints the seed with which to see them again.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
-hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True, max_examples=1_000)
+hypothesis.settings.register_profile(
+    "explore", deadline=None, database=None, print_blob=True, max_examples=1_000
+)
 hypothesis.settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--suites", metavar="DIR", default=None, help="folder of the public suites; tests skip without")
+    parser.addoption(
+        "--suites", metavar="DIR", default=None, help="folder of the public suites; tests skip without"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test ever touches the data directory of the person who runs it."""
-    short = tempfile.mkdtemp(prefix="duly-t-")  # a Unix socket path has at most 107 bytes, pytest's own are longer
+    short = tempfile.mkdtemp(
+        prefix="duly-t-"
+    )  # a Unix socket path has at most 107 bytes, pytest's own are longer
     os.environ["DULY_HOME"] = os.path.join(short, "home")
     config.stash[_BASE] = Path(short)
 
@@ -44,8 +50,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     profile = config.getoption("--hypothesis-profile", None) or "fixed"
-    seed = config.getoption("--hypothesis-seed", None) or ("derandomized" if profile == "fixed" else "printed on failure")
-    return [f"hypothesis: profile {profile}, seed {seed}", f"suites: {config.getoption('--suites') or 'none'}"]
+    seed = config.getoption("--hypothesis-seed", None) or (
+        "derandomized" if profile == "fixed" else "printed on failure"
+    )
+    return [
+        f"hypothesis: profile {profile}, seed {seed}",
+        f"suites: {config.getoption('--suites') or 'none'}",
+    ]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,7 +106,9 @@ def _no_child_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nothing_left_at_all(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _nothing_left_at_all(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Fails the session whose tests left a detached process behind: one whose command, environment or folder names
     a temporary directory of this session."""
     yield

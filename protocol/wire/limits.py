@@ -19,24 +19,22 @@ LMDB_KEY_BYTES_MAX = 511  # LMDB's own
 
 ATTEMPTS_PER_STEP_MAX = 5  # whatever a contract says
 REPLANS_FEEDBACK_MAX = 3  # a person may send a plan back this often
-REPLANS_STEP_FAILURE_MAX = 2
-REPLANS_VERIFICATION_MAX = 2
+REPLANS_STEP_FAILURE_MAX = 2  # a third plan that fails the same way is no plan
+REPLANS_VERIFICATION_MAX = 2  # more tries would be search for a plan that happens to pass
 DRAFTS_PER_PLAN_MAX = 3  # attempts of a model at one plan
 
-TOOL_TIMEOUT_SECONDS_MAX = 3_600
-TOOL_TIMEOUT_SECONDS_DEFAULT = 60
-GRANT_TTL_SECONDS = (
-    300  # clocks of one cluster differ by less; a replay later than this is refused by age alone
-)
+TOOL_TIMEOUT_SECONDS_MAX = 3_600  # longer work belongs to a job system that a tool starts and asks
+TOOL_TIMEOUT_SECONDS_DEFAULT = 60  # a query that a person would wait for
+GRANT_TTL_SECONDS = 300  # clocks of one cluster differ by less; later replays are refused by age alone
 MANDATE_TTL_SECONDS = 30 * 24 * 3_600  # waiting is durable; a month-old order wants a fresh look
 
 STEPS_DEFAULT = 15  # a silent agent adds nothing to the routing score
-TOOL_CALLS_DEFAULT = 60
-WALL_SECONDS_DEFAULT = 600
-MODEL_TOKENS_DEFAULT = 200_000
-ROWS_SCANNED_DEFAULT = 100_000_000
+TOOL_CALLS_DEFAULT = 60  # four tries for each step of the default budget
+WALL_SECONDS_DEFAULT = 600  # active time; waiting for a person costs none
+MODEL_TOKENS_DEFAULT = 200_000  # a dozen drafts and reviews with full context
+ROWS_SCANNED_DEFAULT = 100_000_000  # minutes of an embedded engine on two cores
 COST_DEFAULT = 1_000_000  # millionths of the currency unit
-BUDGET_WARNING_PERCENT = 80
+BUDGET_WARNING_PERCENT = 80  # leaves room to finish smaller instead of stopping
 
 EXECUTOR_SLOTS = 50  # calls an executor keeps in flight at once
 CONCURRENT_CALLS_PER_WORKER_MAX = 64  # threads of one shared worker

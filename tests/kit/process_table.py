@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.02
-_TRACKERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # the interpreter's own, end with it
+_TRACKERS = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+)  # the interpreter's own, end with it
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def _state(pid: int) -> tuple[str, int]:
 
 def _text(pid: int, name: str) -> str:
     try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        return (
+            Path(f"/proc/{pid}/{name}").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        )
     except OSError:
         return ""
 
