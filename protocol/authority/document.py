@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,6 +27,22 @@ class Document(wire_model.Model):
         """The document of an envelope signed by one of ``keys``, and the signer's key id. See ``signing.verify``."""
         payload, keyid = signing.verify(envelope, keys, cls.payload_type)
         return cls.read(payload), keyid
+
+    @classmethod
+    def sign_all(cls, documents: Sequence[Self], private: Ed25519PrivateKey) -> bytes:
+        """One envelope over several documents: one signature a level, not one a step."""
+        return signing.sign(
+            private, cls.payload_type, {"all": [document.to_data() for document in documents]}
+        )
+
+    @classmethod
+    def open_all(cls, envelope: bytes, keys: Mapping[str, bytes]) -> tuple[list[Self], str]:
+        """The documents of an envelope that ``sign_all`` made, and the signer's key id."""
+        payload, keyid = signing.verify(envelope, keys, cls.payload_type)
+        documents = payload.get("all")
+        if set(payload) != {"all"} or type(documents) is not list:
+            raise AuthorityError(f"{cls.payload_type}.malformed", f"This is no list of {cls.payload_type}s.")
+        return [cls.read(document) for document in documents], keyid
 
     @classmethod
     def peek(cls, envelope: bytes) -> Self:
