@@ -66,7 +66,9 @@ def _ordered(value: Any, path: str, depth: int, floats: bool) -> Any:
         return _text(value, path)
     if kind is int:
         if not _INTEGER_MIN <= value <= _INTEGER_MAX:
-            raise WireError("wire.integer_too_large", "An integer beyond 64 bits has no plain form.", place=path)
+            raise WireError(
+                "wire.integer_too_large", "An integer beyond 64 bits has no plain form.", place=path
+            )
         return value
     if value is None or kind is bool or kind is bytes:
         return value
@@ -75,7 +77,9 @@ def _ordered(value: Any, path: str, depth: int, floats: bool) -> Any:
     if kind is dict:
         for key in value:
             if type(key) is not str:
-                raise WireError("wire.key_type", f"A map key is a {type(key).__name__}, not a text.", place=path)
+                raise WireError(
+                    "wire.key_type", f"A map key is a {type(key).__name__}, not a text.", place=path
+                )
             _text(key, path)
         return {key: _ordered(value[key], f"{path}/{key}", depth + 1, floats) for key in sorted(value)}
     if kind is list:

@@ -57,7 +57,8 @@ def to_tagged(value: Any, path: str = "", depth: int = 0) -> Any:
 
 
 def from_tagged(value: Any, path: str = "") -> Any:
-    """The value that ``to_tagged`` described. Raises ``WireError`` ``wire.bad_tag`` for an unknown or broken tag."""
+    """The value that ``to_tagged`` described. Raises ``WireError`` ``wire.bad_tag`` for an unknown or broken tag, and
+    for a tag that holds another spelling than ``to_tagged`` writes: one value has one digest."""
     if type(value) is list:
         return [from_tagged(item, f"{path}/{index}") for index, item in enumerate(value)]
     if type(value) is not dict:
@@ -65,16 +66,29 @@ def from_tagged(value: Any, path: str = "") -> Any:
     tags = [key for key in value if key.startswith("$") and not key.startswith("$$")]
     if not tags:
         return {
-            key[1:] if key.startswith("$$") else key: from_tagged(item, f"{path}/{key}") for key, item in value.items()
+            key[1:] if key.startswith("$$") else key: from_tagged(item, f"{path}/{key}")
+            for key, item in value.items()
         }
     reader = _READERS.get(tags[0])
     if len(tags) != 1 or reader is None or (len(value) != 1 and tags[0] != "$datetime"):
         raise WireError("wire.bad_tag", f"{tags[0]} is no tag of the lossless form.", place=path)
     try:
-        return reader(value, path)
-    except (ValueError, TypeError, KeyError, ArithmeticError, binascii.Error, zoneinfo.ZoneInfoNotFoundError) as error:
+        read = reader(value, path)
+        if tags[0] not in _NESTING and to_tagged(read) != value:
+            raise ValueError("another spelling of the same value")
+        return read
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        ArithmeticError,
+        binascii.Error,
+        zoneinfo.ZoneInfoNotFoundError,
+    ) as error:
         raise WireError(
-            "wire.bad_tag", f"The value under {tags[0]} is not what that tag holds ({type(error).__name__}).", place=path
+            "wire.bad_tag",
+            f"The value under {tags[0]} is not what that tag holds ({type(error).__name__}).",
+            place=path,
         ) from None
 
 
@@ -139,7 +153,9 @@ def _datetime(value: datetime.datetime, path: str) -> Any:
     if isinstance(zone, zoneinfo.ZoneInfo) and zone.key:
         naive = value.replace(tzinfo=None, fold=0).isoformat()
         return {"$datetime": naive, "fold": value.fold, "zone": zone.key}
-    raise WireError("wire.unsupported", "A datetime with a zone of its own kind cannot be kept.", place=path or "/")
+    raise WireError(
+        "wire.unsupported", "A datetime with a zone of its own kind cannot be kept.", place=path or "/"
+    )
 
 
 def _read_datetime(value: dict[str, Any], path: str) -> datetime.datetime:
@@ -155,16 +171,34 @@ def _read_float(value: dict[str, Any], path: str) -> float:
     return float(value["$float"])
 
 
+def _read_duration(value: dict[str, Any], path: str) -> datetime.timedelta:
+    parts = value["$duration"]
+    if not all(type(part) is int for part in parts):
+        raise ValueError("parts")
+    return datetime.timedelta(*parts)
+
+
+def _read_map(value: dict[str, Any], path: str) -> dict[Any, Any]:
+    pairs = [(from_tagged(key, path), from_tagged(item, path)) for key, item in value["$map"]]
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        raise ValueError("equal keys")
+    return read
+
+
+_NESTING = ("$tuple", "$map")  # their items are checked one by one
 _READERS: dict[str, Callable[[dict[str, Any], str], Any]] = {
     "$decimal": lambda value, path: Decimal(value["$decimal"]),
     "$int": lambda value, path: int(value["$int"]),
     "$float": _read_float,
     "$bytes": lambda value, path: base64.b64decode(value["$bytes"], validate=True),
-    "$text": lambda value, path: base64.b64decode(value["$text"], validate=True).decode("utf-8", "surrogatepass"),
+    "$text": lambda value, path: base64.b64decode(value["$text"], validate=True).decode(
+        "utf-8", "surrogatepass"
+    ),
     "$date": lambda value, path: datetime.date.fromisoformat(value["$date"]),
     "$time": lambda value, path: datetime.time.fromisoformat(value["$time"]),
     "$datetime": _read_datetime,
-    "$duration": lambda value, path: datetime.timedelta(*value["$duration"]),
+    "$duration": _read_duration,
     "$tuple": lambda value, path: tuple(from_tagged(value["$tuple"], path)),
-    "$map": lambda value, path: {from_tagged(key, path): from_tagged(item, path) for key, item in value["$map"]},
+    "$map": _read_map,
 }

@@ -26,6 +26,26 @@ def test_inside_a_folder_imports_are_relative_and_across_they_are_absolute():
     assert not odd, "\n".join(odd)
 
 
+def test_nobody_imports_a_folder_by_its_bare_name():
+    """``import protocol`` next to ``import duly.protocol`` would make a second copy of every class.
+
+    Ruff's banned-api rule cannot say this: it takes the relative imports inside a linked folder for bare ones.
+    """
+    bare = []
+    for path in modules(*PACKAGES, "src", "tests", "examples", "benchmarks", "docs"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            else:
+                continue
+            bare += [
+                f"{shown(path, node.lineno)}: {name}" for name in names if name.partition(".")[0] in PACKAGES
+            ]
+    assert not bare, "write duly.<folder>:\n" + "\n".join(bare)
+
+
 def test_the_layers_hold():
     linter = Path(sys.executable).with_name("lint-imports")
     command = [sys.executable, str(linter), "--no-cache"]
