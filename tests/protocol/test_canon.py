@@ -56,7 +56,7 @@ GOLDEN = [
 ]
 
 
-def refused(data: bytes, code: str, **options: object) -> None:
+def assert_refused(data: bytes, code: str, **options: object) -> None:
     with pytest.raises(WireError) as caught:
         canon.decode(data, **options)  # type: ignore[arg-type]
     assert caught.value.code == code
@@ -162,7 +162,7 @@ NOT_CANONICAL = {
 @pytest.mark.parametrize("data", NOT_CANONICAL.values(), ids=NOT_CANONICAL.keys())
 def test_another_spelling_of_a_value_is_refused(data):
     """Attack list 28."""
-    refused(bytes.fromhex(data), "wire.not_canonical")
+    assert_refused(bytes.fromhex(data), "wire.not_canonical")
 
 
 MALFORMED = {
@@ -184,12 +184,12 @@ MALFORMED = {
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 def test_what_is_no_message_is_refused(data):
     """Attack list 28: trailing bytes, keys of another type, and plain nonsense."""
-    refused(bytes.fromhex(data), "wire.malformed")
+    assert_refused(bytes.fromhex(data), "wire.malformed")
 
 
 def test_binary_keys_are_refused():
     """Attack list 28: msgpack's own strict mode lets them through."""
-    refused(bytes.fromhex("81c4016101"), "wire.key_type")
+    assert_refused(bytes.fromhex("81c4016101"), "wire.key_type")
 
 
 @pytest.mark.parametrize(
@@ -239,11 +239,11 @@ def test_keys_are_texts(key):
 @pytest.mark.parametrize("number", [math.nan, -0.0, math.inf])
 def test_floats_without_canonical_form_are_refused_on_the_wire(number):
     """Attack list 29: such bytes pass every msgpack decoder."""
-    refused(msgpack.packb(number), "wire.float")
+    assert_refused(msgpack.packb(number), "wire.float")
 
 
 def test_decomposed_text_is_refused_on_the_wire():
-    refused(msgpack.packb("e\u0301"), "wire.not_nfc")
+    assert_refused(msgpack.packb("e\u0301"), "wire.not_nfc")
 
 
 @pytest.mark.parametrize("value", [1.5, [0.0], {"rate": 0.25}])
@@ -251,14 +251,14 @@ def test_signed_documents_hold_no_floats(value):
     with pytest.raises(WireError) as caught:
         canon.encode(value, floats=False)
     assert caught.value.code == "wire.float"
-    refused(canon.encode(value), "wire.float", floats=False)
+    assert_refused(canon.encode(value), "wire.float", floats=False)
 
 
 def test_the_frame_limit_comes_before_decoding():
     """Attack list 30: 4 MB of empty arrays would become hundreds of megabytes of objects."""
     data = b"\xdd" + (4_000_000).to_bytes(4, "big") + b"\x90" * 4_000_000
     tracemalloc.start()
-    refused(data, "wire.frame_too_large")
+    assert_refused(data, "wire.frame_too_large")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
@@ -267,7 +267,7 @@ def test_the_frame_limit_comes_before_decoding():
 def test_the_frame_limit_is_exact():
     body = FRAME_BYTES_MAX - 5
     assert canon.decode(b"\xc6" + body.to_bytes(4, "big") + b"a" * body) == b"a" * body
-    refused(b"\xc6" + (body + 1).to_bytes(4, "big") + b"a" * (body + 1), "wire.frame_too_large")
+    assert_refused(b"\xc6" + (body + 1).to_bytes(4, "big") + b"a" * (body + 1), "wire.frame_too_large")
 
 
 @pytest.mark.parametrize("header", ["c6ffffffff", "dbffffffff", "ddffffffff", "dfffffffff", "c9ffffffff01"])
@@ -287,7 +287,7 @@ def test_a_claimed_length_of_four_gigabytes_costs_nothing(header, tail):
 def test_depth_of_100_000_is_refused_in_bounded_memory(opening):
     """Attack list 31."""
     tracemalloc.start()
-    refused(opening * 100_000 + b"\xc0", "wire.too_deep")
+    assert_refused(opening * 100_000 + b"\xc0", "wire.too_deep")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 << 20
@@ -306,7 +306,7 @@ def test_the_depth_limit_is_exact_and_the_same_both_ways():
     with pytest.raises(WireError) as caught:
         canon.encode(nested(DEPTH_MAX + 1))
     assert caught.value.code == "wire.too_deep"
-    refused(msgpack.packb(nested(DEPTH_MAX + 1)), "wire.too_deep")
+    assert_refused(msgpack.packb(nested(DEPTH_MAX + 1)), "wire.too_deep")
 
 
 def test_a_wide_message_is_not_taken_for_a_deep_one():
