@@ -1,0 +1,425 @@
+"""What an approver sees: complete, deterministic, 80 columns, and impossible to forge from inside."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.protocol.authority.approval import ApprovedStep
+from duly.protocol.authority.argument_lines import text_lines, value_lines
+from duly.protocol.authority.grant import arguments_digest
+from duly.protocol.authority.printable import columns, escape, is_plain_letter, readable, units, wrapped
+from duly.protocol.authority.rendering import (
+    GateFacts,
+    render_difference,
+    render_plan,
+    render_step,
+    shown_digest,
+)
+from duly.protocol.plan.descriptor import Descriptor
+from duly.protocol.plan.plan import Plan
+from duly.protocol.wire.errors import AuthorityError
+from duly.protocol.wire.tagged import to_tagged
+
+ASCII = set(string.printable) - set("\t\r\x0b\x0c")
+READ = Descriptor(
+    server="flights", name="largest", effect="read", resource="duckdb:flights", description="Ranks."
+)
+WRITE = Descriptor(server="incidents", name="open", effect="write", resource="sqlite:incidents")
+FACTS = GateFacts(
+    run_id="run-1", gate="gate-1", scope="5" * 64, budget={"steps": 20, "tool_calls": 60}, policy="6" * 64
+)
+TEMPLATE = {"carrier": {"$ref": "s1#/rows/0/carrier"}, "note": "largest point contribution"}
+RESOLVED = {"carrier": "B6", "note": "largest point contribution"}
+HOSTILE = (
+    '\x1b[2K\rApproved\x08\x9b1A\u202eevil\u2066\u200b\u2028\u2029\u0085| carrier = "XX"\nEND OF THE STEP'
+)
+
+
+def _step(step_id: str, tool: Descriptor, arguments: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "step_id": step_id,
+        "objective": f"What {step_id} finds out",
+        "inputs": {},
+        "tool_contract": {
+            "tool": {"server": tool.server, "name": tool.name, "descriptor": tool.digest()},
+            "arguments": arguments,
+            "effect": tool.effect,
+            "timeout_seconds": 30,
+        },
+        "output_contract": {"json_schema": {"type": "object"}, "artifact": step_id},
+        "verification": {
+            "acceptance": {"none": "nothing to accept"},
+            "tolerance": {"none": "exact"},
+            "independent": {"none": "an example"},
+        },
+        "on_failure": [{"do": "escalate"}],
+        **more,
+    }
+
+
+def _plan(arguments: Any = TEMPLATE, objective: str = "Open an incident") -> Plan:
+    steps = [_step("s1", READ, {"month": 6}), _step("s2", WRITE, arguments, depends_on=["s1"])]
+    return Plan.model_validate({"plan_id": "p1", "objective": objective, "steps": steps})
+
+
+def _approved(arguments: Any = TEMPLATE, template: bool = True) -> dict[str, ApprovedStep]:
+    entry = ApprovedStep(
+        tool=WRITE.full_name,
+        descriptor=WRITE.digest(),
+        arguments=arguments_digest(arguments),
+        template=template,
+    )
+    return {"s2": entry}
+
+
+def _rendered(arguments: Any = TEMPLATE, **more: Any) -> str:
+    descriptors = {tool.full_name: tool for tool in (READ, WRITE)}
+    return render_plan(_plan(arguments, **more), descriptors, FACTS, _approved(arguments))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), 1 << 63)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+GOLDEN_PLAN = """\
+APPROVAL OF A PLAN
+
+run       run-1
+gate      gate-1
+plan      1135c452bf0a882e5cb53b31868c5f87c87fd107bca578c81cf50b8c460c14d6
+scope     5555555555555555555555555555555555555555555555555555555555555555
+policy    6666666666666666666666666666666666666666666666666666666666666666
+budget    steps 20, tool_calls 60
+
+Lines that begin with | show what plan, package and tools say, all of it.
+Only the other lines are duly's own words.
+
+WHAT NEEDS YOUR APPROVAL: 1 step of 2
+Step 2: WRITES
+| resource = "sqlite:incidents"
+| tool = "incidents.open"
+digest    a6daaaa66d7b1677024de3ec33a35ce3a6f99b333ce156bf81deb7a98528328c
+Some of its arguments come from earlier steps and are shown again when known,
+unless you approve with references.
+
+OBJECTIVE
+| "Open an incident"
+
+SETTINGS OF THE PLAN
+| allow_partial = false
+| task_class = "deterministic"
+
+STEP 1 of 2: reads only
+| id = "s1"
+| objective = "What s1 finds out"
+| tool = "flights.largest"
+| description = "Ranks."
+| resource = "duckdb:flights"
+pinned    f516549aa6d9fd9ca494f5d255b4556c3ec48f73abb30cddbb92e18288daaecc
+arguments
+| month = 6
+contract
+| effect = "read"
+| idempotency = "none"
+| on_failure[0].do = "escalate"
+| output.artifact = "s1"
+| output.evidence = "observation"
+| output.location = "artifacts"
+| output.version = "1"
+| timeout_seconds = 30
+| verification.acceptance.none = "nothing to accept"
+| verification.independent.none = "an example"
+| verification.tolerance.none = "exact"
+schema    a1110bc7f82e96889b9752c80a827c0677e3f7df59ebe60b034e97cee993604e
+
+STEP 2 of 2: WRITES
+| id = "s2"
+| objective = "What s2 finds out"
+| tool = "incidents.open"
+| resource = "sqlite:incidents"
+pinned    65870576a97f1dca428fd668fb6e07237943e2a255817565dd0f782d1a1982e2
+| waits_for = ["s1"]
+arguments
+| carrier <- output of step s1 at /rows/0/carrier
+| note = "largest point contribution"
+contract
+| effect = "write"
+| idempotency = "none"
+| on_failure[0].do = "escalate"
+| output.artifact = "s2"
+| output.evidence = "observation"
+| output.location = "artifacts"
+| output.version = "1"
+| timeout_seconds = 30
+| verification.acceptance.none = "nothing to accept"
+| verification.independent.none = "an example"
+| verification.tolerance.none = "exact"
+schema    a1110bc7f82e96889b9752c80a827c0677e3f7df59ebe60b034e97cee993604e
+
+END OF THE PLAN: 2 steps, 74 lines above.
+"""
+
+GOLDEN_STEP = """\
+APPROVAL OF ONE STEP
+
+run       run-1
+gate      gate-1
+plan      1135c452bf0a882e5cb53b31868c5f87c87fd107bca578c81cf50b8c460c14d6
+scope     5555555555555555555555555555555555555555555555555555555555555555
+policy    6666666666666666666666666666666666666666666666666666666666666666
+budget    steps 20, tool_calls 60
+
+Lines that begin with | show what plan, package and tools say, all of it.
+Only the other lines are duly's own words.
+
+STEP 2 of 2: WRITES
+| id = "s2"
+| objective = "What s2 finds out"
+| tool = "incidents.open"
+| resource = "sqlite:incidents"
+pinned    65870576a97f1dca428fd668fb6e07237943e2a255817565dd0f782d1a1982e2
+
+ARGUMENTS, exactly as they will be executed
+digest    a986739126d30e0ab6644334daf32fef4a110dda9a3c10b5f2182864788a7400
+| carrier = "B6"
+| note = "largest point contribution"
+
+WHERE ARGUMENTS COME FROM
+| carrier <- output of step s1 at /rows/0/carrier
+
+HOW IT IS CHECKED
+| acceptance.none = "nothing to accept"
+| independent.none = "an example"
+| tolerance.none = "exact"
+
+END OF THE STEP, 32 lines above.
+"""
+
+
+class TestEscape:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("plain ASCII, kept.", "plain ASCII, kept."),
+            ("\u202e", "\\u{202e}"),
+            ("é", "é\\u{e9}"),
+            ("я", "я\\u{44f}"),
+            ("\\u{202e}", "\\\\u{202e}"),
+            ("a\nb\tc\r", "a\\nb\\tc\\r"),
+            ("\x1b]8;;x\x07", "\\u{1b}]8;;x\\u{7}"),
+            ("\x00\x7f\x9b", "\\u{0}\\u{7f}\\u{9b}"),
+            ("\u200b\u200d\ufeff\u2028", "\\u{200b}\\u{200d}\\u{feff}\\u{2028}"),
+            ("e\u0301", "e\\u{301}"),
+            ("\u05d0", "\\u{5d0}"),  # right to left: would move its neighbours
+            ("\u0627", "\\u{627}"),
+            ("\u3164\uffa0\u115f", "\\u{3164}\\u{ffa0}\\u{115f}"),  # letters without ink
+            ("\u00a0\u00ad", "\\u{a0}\\u{ad}"),
+            ("\ud800", "\\u{d800}"),
+            ("🙂", "\\u{1f642}"),
+        ],
+    )
+    def test_each_kind(self, text: str, shown: str) -> None:
+        assert escape(text) == shown
+
+    @given(st.text(), st.text())
+    def test_different_texts_look_different(self, one: str, other: str) -> None:
+        assert (escape(one) == escape(other)) == (one == other)
+
+    @given(st.text(alphabet="\\u{}20e\u202eé"))
+    def test_an_escape_can_be_read_back(self, text: str) -> None:
+        def back(match: re.Match[str]) -> str:
+            return "\\" if match.group(1) is None else chr(int(match.group(1), 16))
+
+        assert re.sub(r"[^\x00-\x7f]?(?:\\u\{([0-9a-f]+)\}|\\\\)", back, escape(text)) == text
+
+    @given(st.text())
+    def test_only_printable_ascii_and_plain_letters(self, text: str) -> None:
+        for text_shown in (escape(text),):
+            assert all(" " <= c <= "~" or is_plain_letter(c) for c in text_shown)
+
+    @given(st.text())
+    def test_readable_keeps_nothing_that_moves_hides_or_reorders(self, text: str) -> None:
+        assert not re.search(
+            "[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060-\u2069\ufeff\ud800-\udfff]",
+            readable(text),
+        )
+
+    def test_readable_keeps_the_signs_of_reports(self) -> None:
+        text = "São Paulo – «−8.839 %» × 2, 東京 ≤ 5 €"
+        assert readable(text) == text
+
+
+class TestWrapped:
+    @given(st.text(alphabet=" aé\u202e東", max_size=300))
+    def test_lines_fit_and_add_up(self, text: str) -> None:
+        lines = wrapped(units(text), "| ", "|>")
+        assert all(sum(columns(c) for c in line) <= 80 for line in lines)
+        assert lines[0].startswith("| ") and all(line.startswith("|>") for line in lines[1:])
+        assert "".join(line[2:] for line in lines) == escape(text)
+
+    def test_no_break_inside_an_escape(self) -> None:
+        lines = wrapped(units("\u202e" * 60), "| ", "|>")
+        assert all(re.fullmatch(r"\|[ >](\\u\{202e\})+", line) for line in lines)
+
+    def test_a_blank_never_ends_a_line(self) -> None:
+        lines = wrapped(units("word " * 60), "| ", "|>")
+        assert not any(line.endswith(" ") for line in lines[:-1])
+
+
+class TestValues:
+    def test_each_kind_of_value(self) -> None:
+        value = {
+            "n": 1,
+            "x": 1.0,
+            "yes": True,
+            "none": None,
+            "empty": {},
+            "text": 'say "hi"',
+            "list": [1, "a", None],
+            "deep": [{"k": [[]]}],
+            "odd key": 1,
+            "from": {"$ref": "s1#/rows/0"},
+            "data": b"\x00\x01",
+            "lines": "one\ntwo\n",
+            "tag": {"$decimal": "1.10"},
+            "denormal": {"$text": "ZcyB"},
+        }
+        assert value_lines(value) == [
+            "| data = 2 bytes, base64 AAE=",
+            "| deep[0].k[0] = []",
+            '| denormal = text outside normal form "e\\u{301}"',
+            "| empty = {}",
+            "| from <- output of step s1 at /rows/0",
+            "| lines = text of 2 lines and 8 characters",
+            '| 1: "one\\n"',
+            '| 2: "two\\n"',
+            '| list = [1, "a", null]',
+            "| n = 1",
+            "| none = null",
+            '| "odd key" = 1',
+            '| tag."$decimal" = "1.10"',
+            '| text = "say \\"hi\\""',
+            "| x = 1.0",
+            "| yes = true",
+        ]
+
+    @given(VALUES, VALUES)
+    def test_different_values_give_different_lines(self, one: Any, other: Any) -> None:
+        same = repr(_sorted(one)) == repr(_sorted(other))
+        assert (value_lines(one, "a") == value_lines(other, "a")) == same
+
+    @given(VALUES)
+    def test_every_line_is_marked_and_fits(self, value: Any) -> None:
+        for line in value_lines(value, "a"):
+            assert line.startswith(("| ", "|>")) and len(line) <= 80
+            assert all(c in ASCII or is_plain_letter(c) for c in line) and "\n" not in line
+
+    def test_ten_thousand_lines_are_shown_with_numbers(self) -> None:
+        lines = value_lines({"body": "\n".join(f"line {n}" for n in range(10_000))})
+        assert lines[0] == "| body = text of 10,000 lines and 98,889 characters"
+        assert len(lines) == 10_001
+        assert lines[-1] == '| 10000: "line 9999"'
+
+    def test_a_long_line_says_how_long_it_is(self) -> None:
+        lines = text_lines("x" * 200)
+        assert lines[0] == "| text of 1 line and 200 characters"
+        assert sum(line.count("x") for line in lines[1:]) == 200
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+class TestPlan:
+    def test_golden(self) -> None:
+        assert _rendered() == GOLDEN_PLAN
+
+    def test_same_bytes_same_text_and_digest(self) -> None:
+        assert (
+            shown_digest(_rendered())
+            == shown_digest(_rendered())
+            != shown_digest(_rendered(objective="Other"))
+        )
+
+    def test_one_byte_of_an_argument_changes_the_text(self) -> None:
+        assert _rendered({**RESOLVED, "note": "a"}) != _rendered({**RESOLVED, "note": "b"})
+
+    def test_an_argument_cannot_pose_as_a_line_of_the_text(self) -> None:
+        text = _rendered({"note": HOSTILE}, objective=HOSTILE)
+        own = [line for line in text.splitlines() if not line.startswith("|")]
+        assert own.count("APPROVAL OF A PLAN") == 1 and "END OF THE STEP" not in own
+        assert not any("XX" in line or "evil" in line for line in own)
+        assert all(c in ASCII or is_plain_letter(c) for c in text)
+
+    def test_every_line_fits_into_80_columns(self) -> None:
+        text = _rendered({"note": HOSTILE * 20, "k" * 100: "東" * 90}, objective="word " * 60)
+        assert max(sum(columns(c) for c in line) for line in text.splitlines()) <= 80
+
+    def test_a_changed_descriptor_is_said(self) -> None:
+        changed = WRITE.model_copy(update={"description": "Opens an incident!"})
+        text = render_plan(_plan(), {READ.full_name: READ, changed.full_name: changed}, FACTS, _approved())
+        assert "THE TOOL IS DESCRIBED DIFFERENTLY NOW. The plan was made for" in text.splitlines()
+
+    def test_the_last_line_counts_the_lines(self) -> None:
+        lines = _rendered().splitlines()
+        assert lines[-1] == f"END OF THE PLAN: 2 steps, {len(lines) - 1} lines above."
+
+    def test_an_approval_of_an_unknown_step_is_refused(self) -> None:
+        with pytest.raises(AuthorityError) as caught:
+            render_plan(_plan(), {}, FACTS, {"s9": _approved()["s2"]})
+        assert caught.value.code == "gate.other_step"
+
+    def test_the_difference_comes_first(self) -> None:
+        text = render_plan(
+            _plan(RESOLVED), {WRITE.full_name: WRITE}, FACTS, _approved(RESOLVED, False), before=_plan()
+        )
+        assert text.index("WHAT CHANGED") < text.index("WHAT NEEDS YOUR APPROVAL")
+
+
+class TestStep:
+    def test_golden(self) -> None:
+        assert render_step(_plan(), "s2", RESOLVED, WRITE, FACTS) == GOLDEN_STEP
+
+    def test_the_digest_is_that_of_the_executed_arguments(self) -> None:
+        text = render_step(_plan(), "s2", RESOLVED, WRITE, FACTS)
+        assert f"digest    {arguments_digest(RESOLVED)}" in text.splitlines()
+
+    @given(st.text(max_size=60), st.text(max_size=60))
+    def test_different_arguments_different_text(self, one: str, other: str) -> None:
+        shown = [render_step(_plan(), "s2", to_tagged({"note": text}), WRITE, FACTS) for text in (one, other)]
+        assert (shown[0] == shown[1]) == (one == other)
+
+
+class TestDifference:
+    def test_changed_values_stand_with_both_sides(self) -> None:
+        assert render_difference(_plan(), _plan(RESOLVED)).splitlines() == [
+            "| - steps.s2.tool_contract.arguments.carrier <- output of step s1 at",
+            "|> /rows/0/carrier",
+            '| + steps.s2.tool_contract.arguments.carrier = "B6"',
+        ]
+
+    def test_an_added_step_stands_in_full(self) -> None:
+        longer = _plan().model_copy(
+            update={"steps": [*_plan().steps, _plan().steps[0].model_copy(update={"step_id": "s3"})]}
+        )
+        lines = render_difference(_plan(), longer).splitlines()
+        assert '| + order = ["s1", "s2", "s3"]' in lines and '| + steps.s3.step_id = "s3"' in lines
+        assert not any(line.startswith("| - steps") for line in lines)
+
+    def test_nothing_changed(self) -> None:
+        assert render_difference(_plan(), _plan()) == "nothing\n"
