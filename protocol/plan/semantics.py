@@ -247,7 +247,7 @@ def _named(table: Mapping[str, T], name: str, what: str) -> T:
     return found
 
 
-def period_text(period: dict[str, Any] | None) -> str:
+def period_text(period: Mapping[str, Any] | None) -> str:
     """A period for a person: ``June 2013``, ``June`` where the source has no years, ``all periods`` for ``None``."""
     if period is None:
         return "all periods"
