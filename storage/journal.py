@@ -1,0 +1,258 @@
+"""Writing the journal: one transaction and one signature a group, acknowledged when it is on disk.
+
+Trusted: no; everything is signed, and readers compare hashes. May lose data: no; what ``append`` returned stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import add
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, sign
+from duly.protocol.log.leaf import Draft, draft
+from duly.protocol.log.merkle import Frontier, append, frontier_of, leaf_hash
+from duly.protocol.wire.errors import LogError, StorageError
+from duly.protocol.wire.limits import JOURNAL_GROUP_EVENTS_MAX
+
+from . import journal_schema as schema
+from .journal_reader import JournalView
+from .journal_schema import Head, RunAdditions, RunSummary, number, number_key
+from .lmdb_env import META, Environment, Transaction
+
+_SUMMARIES_MAX = 4_096  # runs whose summary is kept in memory; any other is read back when it is added to
+
+
+class _Staged(NamedTuple):
+    """A group that is ready to be written: nobody has seen any of it."""
+
+    records: list[tuple[bytes, bytes]]
+    additions: dict[str, RunAdditions]
+    anomalies: list[tuple[bytes, bytes]]
+    frontier: Frontier
+    head: Head
+
+
+class Journal(JournalView):
+    """The one writer of the journal in a folder. Also reads."""
+
+    def __init__(self, env: Environment, log_key: Ed25519PrivateKey, verifier: VerifierKey) -> None:
+        super().__init__(env, (verifier,))
+        self._key = log_key
+        self._verifier = verifier
+        self._key_id = verifier.key_id
+        self._summaries: dict[str, RunSummary] = {}
+        self._failure: StorageError | None = None
+        self._head_now, self._frontier, self._epoch_now = self._load()
+        self.checkpoint()
+
+    @classmethod
+    def open(cls, path: Path, log_key: Ed25519PrivateKey, origin: str) -> Journal:
+        """Opens the journal for writing, after making it where there is none. ``origin`` is the log's name for good.
+
+        Raises ``StorageError`` (``storage.held`` where another process writes) and ``LogError``: ``log.origin`` for a
+        journal of another name, or what is wrong with its newest checkpoint.
+        """
+        verifier = VerifierKey.of(origin, log_key)
+        env = Environment.open(path, schema.FORMAT, schema.VERSION, schema.DATABASES, writer=True)
+        try:
+            return cls(env, log_key, verifier)
+        except BaseException:
+            env.close()
+            raise
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The key with which others verify this journal."""
+        return self._verifier
+
+    @property
+    def size(self) -> int:
+        return self._head_now.size
+
+    def append(self, events: Iterable[Mapping[str, Any] | bytes]) -> list[int]:
+        """Records a group of events, all or none, and returns their numbers once they are on disk.
+
+        An event is a map of the fields of `protocol.log.leaf` without ``seq``, or the canonical bytes of that map (the
+        quicker way). The journal numbers. Order is the order given, whatever the clocks in the events say; an entry
+        whose clock lies before an earlier one's is noted as an anomaly.
+
+        Raises ``LogError`` (``log.event``, ``log.leaf_too_large``, ``log.group_too_large``, ``log.stale_epoch``,
+        ``log.epoch_not_taken``) before anything is written; ``StorageError`` ``storage.full`` when nothing was written
+        and the call may be repeated; ``storage.outcome_unknown`` when that cannot be told: then the journal must be
+        opened anew and read.
+        """
+        self._check_usable()
+        drafts = [draft(event) for event in events]
+        if not drafts:
+            return []
+        if len(drafts) > JOURNAL_GROUP_EVENTS_MAX:
+            raise LogError("log.group_too_large", f"A group has at most {JOURNAL_GROUP_EVENTS_MAX} events.")
+        self._check_epochs(drafts)
+        first = self._head_now.size
+        # Stage: numbers, hashes, root. Crash here: nothing happened.
+        # Sign: the note is in memory only. Crash here: nobody saw it; another group may later get these numbers, and
+        # its note is the only one of its size that anybody sees.
+        staged = self._stage(drafts)
+        # Commit: leaves, nodes, index, head and note in one transaction, flushed. Crash before its end: nothing
+        # happened. Crash after it: all of it is there, unacknowledged; whoever recovers reads it.
+        summaries = self._commit(staged)
+        # Acknowledge: only now does anybody learn a number or see the checkpoint.
+        self._apply(staged, summaries)
+        return list(range(first, staged.head.size))
+
+    def take_epoch(self) -> int:
+        """The next epoch, on disk before it is returned. Events of an older one are refused from now on."""
+        self._check_usable()
+        epoch = self._epoch_now + 1
+
+        def work(transaction: Transaction) -> None:
+            transaction.put(schema.EPOCH_KEY, number_key(epoch), db=self._db(META))
+
+        # Crash before the commit's end: the number was given to nobody. After it: the number is skipped.
+        self._env.write(work)
+        self._epoch_now = epoch
+        return epoch
+
+    def _load(self) -> tuple[Head, Frontier, int]:
+        """Takes head, frontier and epoch from disk; claims the journal's name where it is new."""
+
+        def claim(transaction: Transaction) -> None:
+            transaction.put(schema.ORIGIN_KEY, self._verifier.name.encode("utf-8"), db=self._db(META))
+
+        def work(transaction: Transaction) -> tuple[bytes | None, Head, Frontier, int]:
+            meta = self._db(META)
+            head = self._head(transaction)
+            epoch = number(transaction.get(schema.EPOCH_KEY, b"", db=meta))
+            frontier = frontier_of(head.size, self._node_reader(transaction))
+            return transaction.get(schema.ORIGIN_KEY, db=meta), head, frontier, epoch
+
+        origin, head, frontier, epoch = self._env.read(work)
+        if origin is None and head.size == 0:
+            self._env.write(claim)
+        elif origin != self._verifier.name.encode("utf-8"):
+            name = (origin or b"").decode("utf-8", "replace")
+            raise LogError("log.origin", f"This journal is the log {name!r}, not {self._verifier.name!r}.")
+        return head, frontier, epoch
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _check_epochs(self, drafts: list[Draft]) -> None:
+        for item in drafts:
+            if item.epoch == self._epoch_now:
+                continue
+            if item.epoch < self._epoch_now:
+                raise LogError(
+                    "log.stale_epoch",
+                    f"An event ({item.kind}) of epoch {item.epoch} comes after epoch {self._epoch_now} was taken.",
+                    hint="Another harness has taken over; this one must stop.",
+                )
+            raise LogError(
+                "log.epoch_not_taken",
+                f"An event ({item.kind}) names epoch {item.epoch}, but this journal has given out {self._epoch_now}.",
+                hint="The journal may have been restored from a backup; start the harness anew.",
+            )
+
+    def _stage(self, drafts: list[Draft]) -> _Staged:
+        seq, latest_ms = self._head_now.size, self._head_now.time_ms
+        keys: list[bytes] = []
+        leaves: list[bytes] = []
+        additions: dict[str, RunAdditions] = {}
+        anomalies: list[tuple[bytes, bytes]] = []
+        for item in drafts:
+            key = seq.to_bytes(8, "big")
+            keys.append(key)
+            leaves.append(item.leaf(seq))
+            time_ms = item.time_ms
+            if time_ms < latest_ms:
+                anomalies.append((key, number_key(latest_ms - time_ms)))
+            else:
+                latest_ms = time_ms
+            if item.run_id:
+                added = additions.get(item.run_id)
+                if added is None:
+                    additions[item.run_id] = RunAdditions(
+                        [seq], time_ms, time_ms, item.kind, {item.kind: seq}
+                    )
+                else:
+                    added.seqs.append(seq)
+                    added.last_time_ms = time_ms
+                    added.last_kind = item.kind
+                    added.latest[item.kind] = seq
+            seq += 1
+        growth = append(self._frontier, map(leaf_hash, leaves))
+        root = growth.frontier.root()
+        note = sign(Checkpoint(self._verifier.name, seq, root), self._key, self._key_id)
+        records = list(zip(keys, map(add, growth.completed, leaves), strict=True))
+        return _Staged(records, additions, anomalies, growth.frontier, Head(seq, root, latest_ms, note))
+
+    def _commit(self, staged: _Staged) -> dict[str, RunSummary]:
+        before = self._head_now
+
+        def work(transaction: Transaction) -> dict[str, RunSummary]:
+            if self._head(transaction) != before:
+                raise StorageError(
+                    "storage.held", "Another writer has changed this journal.", place=str(self._env.folder)
+                )
+            transaction.cursor(db=self._db(schema.ENTRIES)).putmulti(staged.records, append=True)
+            if staged.anomalies:
+                transaction.cursor(db=self._db(schema.ANOMALIES)).putmulti(staged.anomalies)
+            summaries = self._index(transaction, staged.additions)
+            key = number_key(staged.head.size)
+            transaction.put(key, staged.head.pack(), db=self._db(schema.CHECKPOINTS), append=True)
+            return summaries
+
+        try:
+            return self._env.write(work)
+        except StorageError as error:
+            self._settle(before, error)
+            raise
+
+    def _index(self, transaction: Transaction, additions: dict[str, RunAdditions]) -> dict[str, RunSummary]:
+        summaries: dict[str, RunSummary] = {}
+        runs = self._db(schema.RUNS)
+        for run_id, added in additions.items():
+            key = schema.run_key(run_id)
+            old = self._summaries.get(run_id)
+            if old is None:
+                data = transaction.get(key, db=runs)
+                old = None if data is None else RunSummary.unpack(run_id, data)
+            new = added.onto(run_id, old)
+            if old is None:
+                transaction.put(number_key(new.first_seq), key[:-1], db=self._db(schema.RUN_STARTS))
+            transaction.put(key, new.pack(), db=runs)
+            transaction.put(key + number_key(added.seqs[0]), schema.pack_seqs(added.seqs), db=runs)
+            summaries[run_id] = new
+        return summaries
+
+    def _settle(self, before: Head, error: StorageError) -> None:
+        """After a failed commit: returns where the file shows that nothing was written, otherwise shuts the journal.
+
+        A flush that failed may still have kept the transaction, and flushing again proves nothing (the kernel may have
+        dropped the pages as clean). So neither answer would be true until a new process has read the disk.
+        """
+        try:
+            if self.head() == before:
+                return
+        except (StorageError, LogError) as second:
+            error = second if isinstance(second, StorageError) else error
+        self._failure = StorageError(
+            "storage.outcome_unknown",
+            "The disk failed while a group was written; whether it was kept cannot be told.",
+            place=str(self._env.folder),
+            hint="Check the disk, then start duly again: it reads what is there.",
+            story=(str(error),),
+        )
+        raise self._failure from error
+
+    def _apply(self, staged: _Staged, summaries: dict[str, RunSummary]) -> None:
+        self._head_now = staged.head
+        self._frontier = staged.frontier
+        if len(self._summaries) + len(summaries) > _SUMMARIES_MAX:
+            self._summaries.clear()
+        self._summaries.update(summaries)
