@@ -83,3 +83,7 @@ CANDIDATES_MAX = 3  # leading segments that are looked at through the other dime
 CATALOGUE_VALUES_MAX = 2_000  # known values of a dimension; a person names one of them
 CATALOGUE_PERIODS_MAX = 1_200  # a hundred years of months
 PACKAGE_FILES_MAX = 500  # a package is read by people; more files than this are data
+NONCE_KEPT_SECONDS = 7 * 24 * 3_600  # after expiry a grant is refused by age; a week covers any clock set back
+PACKAGE_DESCRIBE_SECONDS_MAX = 30  # importing a package's functions; slower ones do too much at import
+ANSWERS_MAX = 12  # questions to a person about one request; more means that the request should be written again
+LOST_PER_STEP_MAX = 3  # an executor or host that dies under a step is nobody's fault, but not for ever

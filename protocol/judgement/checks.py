@@ -1,0 +1,168 @@
+"""Checks: single acceptance tests with an outcome ``pass``, ``fail`` or ``not_run`` and a reason.
+
+This module evaluates what needs nothing but a step and its output: the output's schema and the typed rules. Independent
+recomputation and the critic are the verifier's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from ..plan import refs, schema
+from ..plan.descriptor import Descriptor
+from ..plan.plan import Nothing, ReadBack, Step
+from ..plan.rules import (
+    AgreesRule,
+    CountRule,
+    EqualsRule,
+    NotNullRule,
+    RangeRule,
+    Rule,
+    SumsToRule,
+    UniqueRule,
+)
+from ..wire.errors import DulyError
+from ..wire.model import Model
+
+Outcome = Literal["pass", "fail", "not_run"]
+
+
+class Check(Model):
+    """One acceptance test of one step (``step_id`` empty: of the run) and what came of it."""
+
+    check_id: str
+    kind: Literal["schema", "rule", "recompute", "critic"]
+    step_id: str
+    outcome: Outcome
+    reason: str = ""
+    mandatory: bool = True
+
+
+def check_output(step: Step, output: Any, descriptor: Descriptor | None) -> list[Check]:
+    """Schema and rules of a step over its tagged output."""
+    found = [_schema(step, "contract", step.output_contract.json_schema, output)]
+    if descriptor is not None and descriptor.output_schema:
+        found.append(_schema(step, "descriptor", descriptor.output_schema, output))
+    acceptance = step.verification.acceptance
+    if not isinstance(acceptance, Nothing):
+        tolerance = step.verification.tolerance
+        slack = 0.0 if isinstance(tolerance, Nothing) else float(tolerance)
+        found += [_rule(step, index, rule, output, slack) for index, rule in enumerate(acceptance)]
+    return found
+
+
+def check_read_back(step: Step, arguments: Any, read: Any) -> Check:
+    """Whether what another tool read back agrees with what a step was told to write."""
+    contract = step.verification.independent
+    check_id = f"read_back:{step.step_id}"
+    if not isinstance(contract, ReadBack):
+        return Check(
+            check_id=check_id,
+            kind="recompute",
+            step_id=step.step_id,
+            outcome="not_run",
+            reason="no read-back is agreed",
+        )
+    wrong = []
+    for where, what in contract.agree.items():
+        try:
+            got = refs.lookup(read, refs.pointer_parts(where))
+            wanted = refs.lookup(arguments, refs.pointer_parts(what))
+        except KeyError as missing:
+            wrong.append(f"{where} is missing ({missing.args[0]})")
+            continue
+        if type(got) is not type(wanted) or got != wanted:
+            wrong.append(f"{where} differs from {what}")
+    return Check(
+        check_id=check_id,
+        kind="recompute",
+        step_id=step.step_id,
+        outcome="fail" if wrong else "pass",
+        reason="; ".join(wrong),
+    )
+
+
+def _schema(step: Step, name: str, wanted: dict[str, Any], output: Any) -> Check:
+    try:
+        faults = schema.faults_of(output, wanted, "", "tool.bad_output")
+        reason = "; ".join(str(fault) for fault in faults[:5])
+    except DulyError as error:
+        reason = error.message
+    return Check(
+        check_id=f"schema:{step.step_id}:{name}",
+        kind="schema",
+        step_id=step.step_id,
+        outcome="fail" if reason else "pass",
+        reason=reason,
+    )
+
+
+def _rule(step: Step, index: int, rule: Rule, output: Any, slack: float) -> Check:
+    try:
+        reason = _broken(rule, output, slack)
+    except KeyError as missing:
+        reason = f"there is nothing at {missing.args[0]!r}"
+    return Check(
+        check_id=f"rule:{step.step_id}:{index}:{rule.rule}",
+        kind="rule",
+        step_id=step.step_id,
+        outcome="fail" if reason else "pass",
+        reason=reason,
+    )
+
+
+def _at(output: Any, path: str) -> Any:
+    return refs.lookup(output, refs.pointer_parts(path))
+
+
+def _number(output: Any, path: str) -> float:
+    value = _at(output, path)
+    if type(value) not in (int, float):
+        raise KeyError(f"{path} (no number)")
+    return float(value)
+
+
+def _broken(rule: Rule, output: Any, slack: float) -> str:
+    """Why a rule does not hold, or an empty text. Raises ``KeyError`` for a path that leads nowhere."""
+    match rule:
+        case RangeRule():
+            value = _number(output, rule.path)
+            low = -math.inf if rule.min is None else rule.min
+            high = math.inf if rule.max is None else rule.max
+            return "" if low - slack <= value <= high + slack else f"{value} lies outside of [{low}, {high}]"
+        case EqualsRule():
+            return _unequal(_at(output, rule.path), rule.value, slack)
+        case NotNullRule():
+            return "" if _at(output, rule.path) is not None else f"{rule.path} is null"
+        case CountRule():
+            count = len(_container(_at(output, rule.path), rule.path))
+            high = math.inf if rule.max is None else rule.max
+            return "" if rule.min <= count <= high else f"{count} entries, not {rule.min} to {high}"
+        case UniqueRule():
+            items = _container(_at(output, rule.path), rule.path)
+            values = [item[rule.field] if rule.field else item for item in items]
+            return (
+                "" if len({repr(value) for value in values}) == len(values) else f"{rule.path} repeats itself"
+            )
+        case SumsToRule():
+            items = _container(_at(output, rule.path), rule.path)
+            total = math.fsum(float(item[rule.field]) for item in items)
+            wanted = _number(output, rule.total)
+            return "" if abs(total - wanted) <= slack + 1e-9 else f"{total} is not {wanted}"
+        case AgreesRule():
+            left, right = _number(output, rule.path), _number(output, rule.other)
+            return "" if abs(left - right) <= slack else f"{left} and {right} differ"
+
+
+def _container(value: Any, path: str) -> Any:
+    if not isinstance(value, (list, dict)):
+        raise KeyError(f"{path} (no list)")
+    return value
+
+
+def _unequal(got: Any, wanted: Any, slack: float) -> str:
+    numbers = type(got) in (int, float) and type(wanted) in (int, float)
+    if numbers:
+        return "" if abs(float(got) - float(wanted)) <= slack else f"{got} is not {wanted}"
+    return "" if type(got) is type(wanted) and got == wanted else "the value is another one"

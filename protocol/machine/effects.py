@@ -1,0 +1,138 @@
+"""Effects: orders in the imperative, which the harness performs after the events are durable.
+
+What is left to do follows from the state (``pending``), so a restart asks the state and repeats nothing that is done.
+``key`` tells two orders apart: an order whose key was pending before is not given again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..plan.descriptor import Effect as EffectClass
+from ..plan.plan import Plan
+from ..plan.request import Binding
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Ask the planner what it recognises in the request; ``answers`` maps parameters to what the person said."""
+
+    key: Key
+    answers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpPlan:
+    """Ask the plan cache."""
+
+    key: Key
+    cache_key: str
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Ask the planner for a plan. ``exclude`` are playbooks that were tried; ``guidance`` reaches every attempt."""
+
+    key: Key
+    mode: Literal["constrained", "orchestrated"]
+    binding: Binding
+    plan_id: str
+    version: int
+    replan: int
+    reason: str
+    exclude: tuple[str, ...]
+    guidance: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One step to dispatch. With ``template`` the arguments hold references to steps of the same dispatch."""
+
+    step_id: str
+    attempt: int
+    tool: str
+    descriptor: str
+    effect: EffectClass
+    arguments: Any
+    template: bool
+    template_digest: str
+    timeout_seconds: int
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Run these calls: at once, or one after the other until one fails."""
+
+    key: Key
+    wave: int
+    mode: Literal["concurrent", "serial"]
+    calls: tuple[Call, ...]
+    plan_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSteps:
+    """Ask the verifier for schema and rules of these steps' outputs."""
+
+    key: Key
+    step_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareVerification:
+    """Ask the verifier which reads it needs."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Give the verifier its granted reads and ask for the judgement."""
+
+    key: Key
+    reads: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlan:
+    """Give the plan of a passed run to the cache."""
+
+    key: Key
+    cache_key: str
+    plan: Plan
+    binding: Binding
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCalls:
+    """Kill what still runs for this run."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Send ``TimePassed`` at this wall time (a retry, or a gate's end)."""
+
+    key: Key
+    at_ms: int
+
+
+Order = (
+    Bind
+    | LookUpPlan
+    | Draft
+    | Dispatch
+    | CheckSteps
+    | PrepareVerification
+    | Judge
+    | StorePlan
+    | CancelCalls
+    | Wake
+)

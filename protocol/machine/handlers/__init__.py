@@ -1,0 +1,1 @@
+"""One handler for each stimulus: judge it, and say what happened. See ``table`` for which is called when."""

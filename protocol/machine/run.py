@@ -1,0 +1,210 @@
+"""The state of a run: what replaying its events gives. Values are never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ..authority.approval import Approval
+from ..authority.mandate import Mandate
+from ..plan import schedule
+from ..plan.agent import AgentSpec
+from ..plan.descriptor import Descriptor
+from ..plan.plan import Plan, Step
+from ..plan.request import Binding, Question, Request
+from ..wire import canon
+from ..wire.limits import ARTIFACT_BYTES_MAX
+from .budget import Budget
+from .phases import Phase
+
+DONE = frozenset(("succeeded", "reused"))
+GONE = frozenset(("failed", "degraded", "skipped"))
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """One step of the current plan.
+
+    ``status``: pending, started, retrying, unknown, succeeded, reused, failed, degraded, skipped. ``key`` is the digest
+    of tool, descriptor and resolved arguments. ``then`` is where a failure leads. ``checked``: pass, fail, not_run or empty.
+    """
+
+    status: str = "pending"
+    attempts: int = 0
+    lost: int = 0
+    wave: int = 0
+    mode: str = "serial"
+    template: bool = False
+    retry_at_ms: int = 0
+    code: str = ""
+    then: str = ""
+    output: str = ""
+    receipt: str = ""
+    key: str = ""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    started_ms: int = 0
+    ended_ms: int = 0
+    node: str = ""
+    checked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What waits for a person: a plan, or one step with resolved arguments."""
+
+    gate_id: str
+    kind: str
+    step_id: str | None
+    asked_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the person; ``about`` is ``bind``, ``outcome:<step>`` or ``step:<step>``."""
+
+    about: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class GivenApproval:
+    approval: Approval
+    envelope: bytes
+    approver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A validated result of an earlier plan that a later one may use again."""
+
+    output: bytes
+    artifact: str
+    receipt: str
+    fingerprints: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    run_id: str
+    mandate: Mandate
+    mandate_envelope: bytes
+    submitter: str
+    request: Request
+    agent: AgentSpec
+    descriptors: Mapping[str, Descriptor]
+    digests: Mapping[str, str]
+    capabilities: tuple[str, ...]
+    has_model: bool
+    phase: Phase = Phase.PLANNING
+    epoch: int = 0
+    submitted_ms: int = 0
+    # planning
+    binding: Binding | None = None
+    answers: Mapping[str, str] = field(default_factory=dict)
+    route: str = ""
+    score: int = 0
+    cache: str = ""  # "", asked, hit, stale, miss
+    drafts: int = 0
+    guidance: tuple[str, ...] = ()
+    used_playbooks: tuple[str, ...] = ()
+    # the plan
+    plan: Plan | None = None
+    plan_digest: str = ""
+    plan_artifact: str = ""
+    previous_plan: Plan | None = None
+    steps: Mapping[str, StepState] = field(default_factory=dict)
+    outputs: Mapping[str, bytes] = field(default_factory=dict)
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+    failed_keys: frozenset[str] = frozenset()
+    rejected_plans: frozenset[str] = frozenset()
+    approved: bool = False
+    approvals: tuple[GivenApproval, ...] = ()
+    waves: int = 0
+    # stops
+    gate: Gate | None = None
+    asked: Asked | None = None
+    # verification
+    verification: str = ""  # "", prepare, judge
+    reads: tuple[dict[str, Any], ...] = ()
+    verdict: str = "none"
+    checks: tuple[dict[str, Any], ...] = ()
+    # bounds
+    replans: Mapping[str, int] = field(default_factory=dict)
+    replan_reason: str = ""
+    replan_trigger: str = ""
+    budget: Budget = field(default_factory=Budget)
+    # the end
+    reason: str = ""
+    message: str = ""
+    next_owner: str = "duly"
+
+    def step(self, step_id: str) -> Step:
+        if self.plan is None:
+            raise KeyError(step_id)
+        return _index(self.plan)[step_id]
+
+    def output(self, step_id: str) -> Any:
+        """The tagged output of a finished step. Raises ``KeyError``."""
+        return _decoded(self.outputs[step_id])
+
+    @property
+    def levels(self) -> list[list[str]]:
+        return _levels(self.plan) if self.plan is not None else []
+
+    @property
+    def outstanding(self) -> list[str]:
+        """The steps that are dispatched and have not come back."""
+        return [name for name, state in self.steps.items() if state.status == "started"]
+
+    def reads_only(self, step_id: str) -> bool:
+        return schedule.reads_only(self.step(step_id), self.descriptors)
+
+
+class Outputs(Mapping[str, Any]):
+    """The outputs of a run as tagged values, decoded when asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, step_id: str) -> Any:
+        return self._run.output(step_id)
+
+    def __iter__(self) -> Any:
+        return iter(self._run.outputs)
+
+    def __len__(self) -> int:
+        return len(self._run.outputs)
+
+    def __contains__(self, step_id: object) -> bool:
+        return step_id in self._run.outputs
+
+
+@lru_cache(maxsize=256)
+def _decoded(data: bytes) -> Any:
+    return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+
+
+# Plans are frozen; what follows from one is computed once. Pydantic models with lists do not hash, so the identity is
+# the key, and the plan is kept alive beside the value.
+_index_cache: dict[int, tuple[Plan, dict[str, Step], list[list[str]]]] = {}
+
+
+def _facts(plan: Plan) -> tuple[Plan, dict[str, Step], list[list[str]]]:
+    found = _index_cache.get(id(plan))
+    if found is None or found[0] is not plan:
+        if len(_index_cache) > 256:
+            _index_cache.clear()
+        found = (plan, {step.step_id: step for step in plan.steps}, schedule.levels(plan))
+        _index_cache[id(plan)] = found
+    return found
+
+
+def _index(plan: Plan) -> dict[str, Step]:
+    return _facts(plan)[1]
+
+
+def _levels(plan: Plan) -> list[list[str]]:
+    return _facts(plan)[2]
