@@ -12,39 +12,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 import lmdb
 
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import StorageError
-from duly.protocol.wire.limits import (
-    MAP_BYTES_INITIAL,
-    MAP_BYTES_MAX,
-    STORE_READERS_MAX,
-    STRUCTURE_CHECK_BYTES_MAX,
-)
+from duly.protocol.wire.limits import MAP_BYTES_INITIAL, STRUCTURE_CHECK_BYTES_MAX
 
-from .lmdb_faults import faults, to_storage_error
-from .lmdb_file import DATA_FILE, check_full, check_light, create_aside
+from .lmdb_faults import faults
+from .lmdb_file import DATA_FILE, check_full, check_light, create_folder_aside
+from .lmdb_handle import Database, Handle, Transaction, open_lmdb
 from .writer_lock import WriterLock
 
-if TYPE_CHECKING:
-    Transaction = lmdb.Transaction[bytes]
-    Database = lmdb._Database
-else:
-    Transaction = lmdb.Transaction
-    Database = object
+__all__ = ["META", "Database", "Environment", "Transaction"]
 
 T = TypeVar("T")
 
 META = "meta"
 LOCK_FILE = "writer.lock"
 _SCHEMA_KEY = b"schema"
-_OPEN: dict[str, _Shared] = {}  # real path -> the one handle of this process; LMDB forbids a second
+_OPEN: dict[str, Handle] = {}  # real path -> the one handle of this process; LMDB forbids a second
 _OPEN_LOCK = threading.Lock()
 
 
@@ -55,11 +45,11 @@ class Environment:
     databases of that version. Several readers and one writer in one process share a handle.
     """
 
-    def __init__(self, shared: _Shared, lock: WriterLock | None) -> None:
-        self._shared = shared
+    def __init__(self, handle: Handle, lock: WriterLock | None) -> None:
+        self._handle = handle
         self._lock = lock
         self._closed = False
-        self.folder = shared.folder
+        self.folder = handle.folder
 
     @classmethod
     def open(
@@ -74,7 +64,7 @@ class Environment:
         names = (META, *databases)
         with faults(folder):
             if writer and not (folder / DATA_FILE).exists():
-                create_aside(folder, lambda aside: _fill(aside, format, version, names))
+                create_folder_aside(folder, lambda aside: _fill(aside, format, version, names))
             lock = None
             if writer:
                 lock = WriterLock(folder / LOCK_FILE)
@@ -88,12 +78,12 @@ class Environment:
 
     def database(self, name: str) -> Database:
         """The handle of a named database, for use inside ``work``; asked for in every transaction anew."""
-        return self._shared.databases[name]
+        return self._handle.databases[name]
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What ``work`` returns from one consistent view. The bytes it hands out must be copies, as ``get`` gives."""
         self._check()
-        return self._shared.read(work)
+        return self._handle.read(work)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What ``work`` returns, after its changes are on disk; or an error, and none of them is visible.
@@ -106,7 +96,7 @@ class Environment:
             raise StorageError(
                 "storage.read_only", "This store was opened for reading.", place=str(self.folder)
             )
-        return self._shared.write(work)
+        return self._handle.write(work)
 
     def file_bytes(self) -> int:
         """The length of the data file."""
@@ -117,7 +107,7 @@ class Environment:
         if self._closed:
             return
         self._closed = True
-        self._shared.release()
+        _release(self._handle)
         if self._lock is not None:
             self._lock.release()
 
@@ -128,189 +118,43 @@ class Environment:
         self.close()
 
     def _check(self) -> None:
-        self._shared.check_process()
+        self._handle.check_process()
         if self._closed:
             raise StorageError("storage.closed", "This store was closed.", place=str(self.folder))
 
 
-class _Shared:
-    """The process's one LMDB handle for a folder, counted, with what guards it."""
-
-    def __init__(self, folder: Path, names: tuple[str, ...], writable: bool) -> None:
-        self.folder = folder
-        self.databases: dict[str, Database] = {}
-        self.users = 0
-        self.process = os.getpid()
-        self._names = names
-        self._writable = writable
-        self._idle = threading.Condition()
-        self._readers = 0
-        self._writing = threading.Lock()
-        self._env: lmdb.Environment | None = None
-        self.reopen(writable)
-
-    def check_process(self) -> None:
-        if self.process != os.getpid():
-            raise StorageError(
-                "storage.forked",
-                f"Process {self.process} opened this store; its forked child may not use it.",
-                place=str(self.folder),
-                hint="Start the child as a program of its own, and open the store there.",
-            )
-
-    def reopen(self, writable: bool) -> None:
-        """Opens LMDB (again): at first, when a reader's process becomes the writer, after a failed commit."""
-        with self._quiet():
-            if self._env is not None:
-                self._env.close()
-                self._env = None
-            frame = check_light(self.folder)
-            used = (frame.last_page + 1) * frame.page_bytes
-            self._env = _lmdb_open(
-                self.folder, max(MAP_BYTES_INITIAL, 1 << (2 * used - 1).bit_length()), writable
-            )
-            self._writable = writable
-            self._env.reader_check()
-            self.databases = _databases(self._env, self._names, self.folder)
-
-    @property
-    def writable(self) -> bool:
-        return self._writable
-
-    def read(self, work: Callable[[Transaction], T]) -> T:
-        for _ in range(2):
-            with self._reading() as env:
-                try:
-                    with env.begin() as transaction:
-                        return work(transaction)
-                except lmdb.MapResizedError:
-                    pass
-                except lmdb.ReadersFullError:
-                    if not env.reader_check():
-                        raise
-            self._adapt()
-        raise StorageError("storage.io", "The store's file keeps changing its size.", place=str(self.folder))
-
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        with self._writing:
-            if self._env is None:
-                self.reopen(writable=True)
-            while True:
-                try:
-                    return self._write_once(work)
-                except lmdb.MapFullError as error:
-                    # The transaction is poisoned and was aborted as a whole; it is run again as a whole.
-                    self._grow(error)
-                except lmdb.MapResizedError:
-                    self._adapt()
-                except (lmdb.Error, OSError) as error:
-                    self._drop()
-                    raise to_storage_error(error, self.folder) from error
-
-    def _write_once(self, work: Callable[[Transaction], T]) -> T:
-        assert self._env is not None
-        with self._env.begin(write=True) as transaction:
-            # Crash inside: nothing of the transaction is visible. Crash after the block: all of it is on disk.
-            return work(transaction)
-
-    def _grow(self, error: lmdb.MapFullError) -> None:
-        assert self._env is not None
-        size = self._env.info()["map_size"] * 2
-        if size > MAP_BYTES_MAX:
-            raise to_storage_error(error, self.folder) from error
-        with self._quiet():
-            self._env.reader_check()
-            self._env.set_mapsize(size)
-
-    def _adapt(self) -> None:
-        with self._quiet():
-            if self._env is not None:
-                self._env.set_mapsize(0)
-
-    def _drop(self) -> None:
-        """Closes LMDB after an error that may have left it unusable; the next call opens it again."""
-        with self._quiet():
-            if self._env is not None:
-                self._env.close()
-                self._env = None
-
-    @contextmanager
-    def _reading(self) -> Iterator[lmdb.Environment]:
-        while True:
-            with self._idle:
-                if self._env is not None:
-                    self._readers += 1
-                    env = self._env
-                    break
-            self.reopen(self._writable)
-        try:
-            with faults(self.folder):
-                yield env
-        finally:
-            with self._idle:
-                self._readers -= 1
-                self._idle.notify_all()
-
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        """Waits until this process has no read transaction open, and lets none begin."""
-        with self._idle:
-            while self._readers:
-                self._idle.wait()
-            yield
-
-    def release(self) -> None:
-        with _OPEN_LOCK:
-            if self.process != os.getpid():
-                return
-            self.users -= 1
-            if self.users == 0:
-                _OPEN.pop(os.path.realpath(self.folder), None)
-                self._drop()
-
-
-def _share(folder: Path, format: str, version: int, names: tuple[str, ...], writer: bool) -> _Shared:
+def _share(folder: Path, format: str, version: int, names: tuple[str, ...], writer: bool) -> Handle:
+    """This process's handle for the folder, opened on first use and made writable when the writer comes."""
     key = os.path.realpath(folder)
     with _OPEN_LOCK:
-        shared = _OPEN.get(key)
-        if shared is None:
+        handle = _OPEN.get(key)
+        if handle is None:
             check_light(folder)
             if writer and (folder / DATA_FILE).stat().st_size <= STRUCTURE_CHECK_BYTES_MAX:
                 check_full(folder)
             _check_schema(folder, format, version)
-            shared = _Shared(folder, names, writer)
-            _OPEN[key] = shared
+            handle = Handle(folder, names, writer)
+            _OPEN[key] = handle
         else:
-            shared.check_process()
-            if writer and not shared.writable:
-                shared.reopen(writable=True)
-        shared.users += 1
-        return shared
+            handle.check_process()
+            if handle.names != names:
+                raise StorageError(
+                    "storage.schema", f"This store is open and not {format}.", place=str(folder)
+                )
+            if writer and not handle.writable:
+                handle.reopen(writable=True)
+        handle.users += 1
+        return handle
 
 
-def _lmdb_open(folder: Path, map_bytes: int, writable: bool) -> lmdb.Environment:
-    return lmdb.open(
-        os.fsencode(folder),
-        map_size=map_bytes,
-        readonly=not writable,
-        create=False,
-        sync=True,
-        metasync=True,
-        writemap=False,
-        mode=0o600,
-        max_dbs=32,
-        max_readers=STORE_READERS_MAX,
-        max_spare_txns=0,
-    )
-
-
-def _databases(env: lmdb.Environment, names: tuple[str, ...], folder: Path) -> dict[str, Database]:
-    try:
-        return {name: env.open_db(name.encode("ascii"), create=False) for name in names}
-    except lmdb.NotFoundError:
-        raise StorageError(
-            "storage.format", "This store lacks a part that its version has.", place=str(folder)
-        ) from None
+def _release(handle: Handle) -> None:
+    with _OPEN_LOCK:
+        if handle.process != os.getpid():
+            return
+        handle.users -= 1
+        if handle.users == 0:
+            _OPEN.pop(os.path.realpath(handle.folder), None)
+            handle.drop()
 
 
 def _fill(folder: Path, format: str, version: int, names: tuple[str, ...]) -> None:
@@ -326,7 +170,7 @@ def _fill(folder: Path, format: str, version: int, names: tuple[str, ...]) -> No
 
 def _check_schema(folder: Path, format: str, version: int) -> None:
     """Compares the stamp before anything else of the file is believed."""
-    env = _lmdb_open(folder, MAP_BYTES_INITIAL, writable=False)
+    env = open_lmdb(folder, MAP_BYTES_INITIAL, writable=False)
     try:
         try:
             meta = env.open_db(META.encode("ascii"), create=False)

@@ -76,8 +76,8 @@ def check_full(folder: Path) -> None:
         raise _damaged(path, findings)
 
 
-def create_aside(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Makes ``folder`` with what ``fill`` writes into it, or not at all; when another process was faster, its is kept.
+def create_folder_aside(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Makes ``folder`` with what ``fill`` writes into it, or not at all; where another process was faster, its folder is kept.
 
     ``fill`` gets an empty folder of mode 0700, leaves whole files there and closes them.
     """
@@ -95,7 +95,7 @@ def create_aside(folder: Path, fill: Callable[[Path], None]) -> None:
         try:
             os.rename(aside, folder)
         except OSError:
-            if not (folder / DATA_FILE).exists():
+            if not (folder.is_dir() and any(folder.iterdir())):
                 raise
         # Crash here: the store is whole; after a power loss it may be missing, and nothing was acknowledged yet.
         sync_path(parent)
