@@ -126,7 +126,7 @@ def number(value: Any) -> int | float:
 
 def not_empty(asked: Question, period: Mapping[str, Any] | None, cell: Cell) -> Cell:
     """The cell, or ``ToolError`` ``tool.period_empty`` where a ratio has nothing to divide by."""
-    if cell.population == 0 or (asked.metric.kind != "count" and cell.observed == 0):
+    if asked.metric.kind != "count" and cell.observed == 0:
         raise ToolError(
             "tool.period_empty",
             f"There are no {asked.metric.nouns.observed} in {period_text(period)} under these filters.",
@@ -159,11 +159,23 @@ def head(kind: str, asked: Question) -> Output:
         "kind": kind,
         "metric": asked.name,
         "label": metric.label,
+        "metric_kind": metric.kind,
+        "better": metric.direction,
         "unit": metric.unit,
         "change_unit": change_unit(metric),
         "definition": metric.definition_text(),
         "filters": [dict(item) for item in asked.filters],
+        "nouns": metric.nouns.model_dump(),
     }
+
+
+def normal(value: Any) -> Any:
+    """An output without negative zeros: zero has one form, as on the wire."""
+    if type(value) is float:
+        return value + 0.0
+    if isinstance(value, dict):
+        return {key: normal(item) for key, item in value.items()}
+    return [normal(item) for item in value] if isinstance(value, list) else value
 
 
 def direction(change: float | None) -> str:

@@ -81,8 +81,6 @@ def completeness(context: DataContext, arguments: Arguments) -> Output:
             **bounds_data(bounds, covered),
             "complete": missing == 0 and covered,
             "watermark": None if reach is None else {"first_day": str(reach[0]), "last_day": str(reach[1])},
-            "population_noun": asked.metric.nouns.population,
-            "observed_noun": asked.metric.nouns.observed,
             "query": "\n;\n".join(database.queries),
         }
 
@@ -104,6 +102,7 @@ def bounds_data(bounds: Bounds, covered: bool) -> Output:
         "change_low": bounds.low,
         "change_high": bounds.high,
         "sign_certain": certain,
+        "certainty": "certain" if certain else "not certain",
         "reason": reason,
     }
 

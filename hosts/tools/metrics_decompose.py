@@ -105,19 +105,19 @@ def attribution(
 
 
 def top(ranked: Sequence[Share], named: Mapping[str, str]) -> Output:
-    """The segment with the largest point contribution, and from whom it cannot be told apart."""
+    """The segment with the largest point contribution, and from whom it cannot be told apart.
+
+    ``separable_from`` is the first segment whose interval lies apart from that of every leading one.
+    """
     first = ranked[0]
-    same = [
-        share.segment
-        for share in ranked[1:]
-        if share.overlaps(first) and share.contribution * first.contribution > 0
-    ]
-    apart = next((share.segment for share in ranked[1:] if not share.overlaps(first)), None)
+    leading = [share for share in ranked if share is first or share.overlaps(first)]
+    same = [share.segment for share in leading[1:]]
+    apart = [share for share in ranked if not any(share.overlaps(leader) for leader in leading)]
     note = "largest point contribution"
     if same:
         note += f", not separable from {', '.join(same[:LEADING_SEGMENTS_MAX])}"
         note += f" and {len(same) - LEADING_SEGMENTS_MAX} more" if len(same) > LEADING_SEGMENTS_MAX else ""
-    elif len(ranked) > 1:
+    elif len(apart) == len(ranked) - 1 > 0:
         note += ", separable from every other"
     return {
         "segment": first.segment,
@@ -127,7 +127,7 @@ def top(ranked: Sequence[Share], named: Mapping[str, str]) -> Output:
         "high": first.high,
         "not_separable_from": same,
         "leading": [first.segment, *same],
-        "separable_from": apart,
+        "separable_from": apart[0].segment if apart else None,
         "note": note,
     }
 

@@ -15,7 +15,7 @@ from duly.protocol.wire.errors import DulyError, ToolError
 
 from .context import CallContext, ToolFunction
 from .duckdb_source import Allowance, SourceFile, Sources
-from .metrics_cells import DataContext
+from .metrics_cells import DataContext, normal
 
 SEMANTICS_FILE = "semantics.yaml"
 _ENTRIES = TypeAdapter(dict[str, SourceEntry])
@@ -45,7 +45,7 @@ def reading(answer: Callable[[DataContext, dict[str, Any]], Any]) -> ToolFunctio
     def run(call: CallContext, arguments: dict[str, Any]) -> Any:
         try:
             context = data_context(call)
-            result = answer(context, arguments)
+            result = normal(answer(context, arguments))
             context.sources.unchanged()
         except ToolError:
             raise

@@ -78,6 +78,9 @@ _HEAD = {
     "kind": TEXT,
     "metric": NAME,
     "label": TEXT,
+    "metric_kind": {"enum": ["rate", "share", "mean", "count"]},
+    "better": {"enum": ["up", "down", "none"]},
+    "nouns": {"type": "object"},
     "unit": TEXT,
     "change_unit": TEXT,
     "definition": {"type": "string"},
@@ -97,6 +100,7 @@ _JUDGED = {
     "change_low": NUMBER_OR_NULL,
     "change_high": NUMBER_OR_NULL,
     "sign_certain": {"type": "boolean"},
+    "certainty": TEXT,
     "reason": {"type": ["string", "null"]},
 }
 _STATUS = {"status": {"enum": ["attributed", "withheld"]}}

@@ -67,7 +67,6 @@ def segments(context: DataContext, arguments: Arguments) -> Output:
             "difference_high": high,
             "order_certain": low is not None and high is not None and (low > 0 or high < 0),
             "missing": whole[0].missing + whole[1].missing,
-            "observed_noun": asked.metric.nouns.observed,
             "strata": cut,
             "reversal": _reversal(cut, overall, named),
             "query": "\n;\n".join(database.queries),
