@@ -127,9 +127,7 @@ def _follow_ups(
         text = "With the missing {observed} known, {leading} might be told apart."
         found.append(say("follow_up", None, text, values))
     if chosen is not None:
-        text = (
-            "Look for what changed between {baseline} and {current}; the numbers above do not show a cause."
-        )
+        text = "Look for what changed between {baseline} and {current}; the numbers above do not show why."
         found.append(say("follow_up", None, text, values))
     return found + advice(
         "follow_up", _level([chosen] if chosen else []), arguments.get("follow_ups") or (), holds, values
