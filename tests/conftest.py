@@ -19,7 +19,8 @@ from process_table import Leftover, children_of, leftovers, wait_until_gone
 
 # A stopped runtime takes a few seconds to take its processes down; the watch's own test need not wait that long.
 LEAVING_SECONDS_MAX = float(os.environ.get("DULY_TEST_LEAVING_SECONDS", "10"))
-SUITES_HINT = "give the folder with `pytest --suites DIR` or `make test SUITES=DIR`"
+# With a blank instead of "=" pytest takes the folder for a test path before it has read this file.
+SUITES_HINT = "give the folder with `pytest --suites=DIR` or `make test SUITES=DIR`"
 
 # Every run tries the same examples, so a red test is red for everybody; `--hypothesis-profile explore` looks for new
 # ones and prints the seed with which to see them again.

@@ -92,7 +92,8 @@ def test_make_targets_exist(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(commands_in(CHECKOUT / "README.md", "duly")))
 def test_commands_of_the_readme_exist(command, duly_home):
-    call = [sys.executable, "-m", "duly.cli.entry", command, "--help"]
+    entry = "import sys; from duly.cli.entry import main; sys.argv[0] = 'duly'; sys.exit(main())"
+    call = [sys.executable, "-c", entry, command, "--help"]
     done = subprocess.run(call, check=False, cwd=duly_home, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert command in done.stdout
