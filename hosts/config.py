@@ -1,0 +1,43 @@
+"""What a host is told when it starts. The parent hands it over through an inherited file (``secrets``)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field
+
+from duly.protocol.authority.grant import HostClass
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import RuntimeFault
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
+from duly.protocol.wire.model import Model
+
+
+class HostConfig(Model):
+    """One host. ``private_key`` signs its receipts; ``harness_keys`` and ``people_keys`` are raw public keys.
+
+    ``home`` is the data directory (``$DULY_HOME``), ``packages`` the folder of package snapshots by digest, ``state``
+    a folder of this host's own, ``secrets`` the credentials of this class of host by name.
+    """
+
+    name: str
+    host_class: HostClass
+    socket: str
+    private_key: bytes = Field(min_length=32, max_length=32)
+    harness_keys: list[bytes]
+    people_keys: list[bytes] = Field(default_factory=list)
+    home: str
+    packages: str
+    state: str
+    secrets: dict[str, str] = Field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return canon.encode(self.to_data())
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Raises ``RuntimeFault`` ``runtime.bad_config``."""
+        value = canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+        return cls.from_data(
+            value, error=RuntimeFault, code="runtime.bad_config", what="The host's configuration"
+        )

@@ -1,0 +1,181 @@
+"""A tool host without its socket: what it does for each operation. ``server`` puts it on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from duly.protocol.authority.grant import Grant
+from duly.protocol.authority.signing import key_id, public_bytes
+from duly.protocol.plan import refs
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import AuthorityError, DulyError, ToolError, WireError
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DISPATCHES_PER_HOST_MAX
+
+from .admission import Admission, Trust, Warrant
+from .config import HostConfig
+from .dispatch import Call, Dispatch
+from .framing import Message
+from .known_tools import KnownTools
+from .ledger import DurableLedger, Ledger
+from .pool import WorkerPool
+from .receipts import ReceiptGroup, Send
+
+
+class Host:
+    """One class of host: its keys, its ledger, its workers, the dispatches under way."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self._config = config
+        self._key = Ed25519PrivateKey.from_private_bytes(config.private_key)
+        self.key_id = key_id(public_bytes(self._key))
+        state = Path(config.state)
+        writes = config.host_class == "write"
+        self._ledger = DurableLedger(state / "used_grants", _now_ms()) if writes else Ledger()
+        self._admission = Admission(
+            config.host_class, Trust.of(config.harness_keys, config.people_keys), self._ledger
+        )
+        self._pool = WorkerPool(state / f"scratch-{os.getpid()}", config.home)
+        self._known = KnownTools(self._pool, Path(config.packages), Path(config.home), config.secrets)
+        self._dispatches: dict[Dispatch, tuple[int, asyncio.Event]] = {}
+
+    async def start(self) -> None:
+        await self._pool.start()
+
+    async def close(self) -> None:
+        await self._pool.close()
+        self._ledger.close()
+
+    def hello(self) -> Message:
+        """Who this is."""
+        return {
+            "host": self._config.name,
+            "class": self._config.host_class,
+            "keyid": self.key_id,
+            "epoch": self._ledger.epoch,
+            "pid": os.getpid(),
+        }
+
+    async def take_epoch(self, statement: bytes) -> Message:
+        """A new harness takes over. Answers when no effect of an older epoch is under way any more.
+
+        Once the higher epoch is in the ledger no grant of an older one starts; what had started has a deadline.
+        """
+        epoch = self._admission.open_epoch(statement)
+        if epoch < self._ledger.epoch:
+            raise AuthorityError(
+                "grant.stale_epoch",
+                f"Epoch {epoch} is over; {self._ledger.epoch} has taken over.",
+                place=str(epoch),
+            )
+        self._ledger.raise_epoch(epoch)
+        if self._config.host_class == "write":
+            for older, ended in list(self._dispatches.values()):
+                if older < epoch:
+                    await ended.wait()
+        return {"epoch": self._ledger.epoch}
+
+    async def describe(self, package: str) -> list[dict[str, Any]]:
+        """The descriptors of every tool of a package snapshot."""
+        return [tool.descriptor.to_data() for tool in (await self._known.of(package)).values()]
+
+    async def admit(self, message: Message, arguments: list[bytes]) -> tuple[list[Call], Warrant]:
+        """The calls of a dispatch, each judged; those that may run have used up their grants.
+
+        Raises where the dispatch as a whole is not what the harness signed.
+        """
+        grants = self._admission.open_grants(_bytes(message, "grants"))
+        if len(grants) != len(arguments):
+            raise AuthorityError(
+                "grant.args_mismatch", f"{len(grants)} grants came with {len(arguments)} argument blobs."
+            )
+        if len(self._dispatches) >= DISPATCHES_PER_HOST_MAX:
+            raise ToolError("tool.host_busy", "This host has too many dispatches under way.")
+        calls = [await self._judged(grant, data) for grant, data in zip(grants, arguments, strict=True)]
+        good = [call for call in calls if call.refusal is None]
+        uses = self._ledger.use([(call.grant.nonce, call.grant.expires_ms) for call in good], _now_ms())
+        for call, refusal in zip(good, uses, strict=True):
+            call.refusal = refusal
+        for epoch in {call.grant.epoch for call in good if call.refusal is None}:
+            self._ledger.raise_epoch(epoch)
+        return calls, _warrant(message)
+
+    async def run(
+        self,
+        message: Message,
+        arguments: list[bytes],
+        send: Send,
+        begun: Callable[[Dispatch], None],
+    ) -> None:
+        """One dispatch from grants to receipts. ``begun`` gets it once it is admitted, to cancel it by."""
+        mode = message.get("mode")
+        if mode not in ("serial", "concurrent"):
+            raise WireError("wire.bad_body", "`mode` is serial or concurrent.")
+        calls, warrant = await self.admit(message, arguments)
+        receipts = ReceiptGroup(self._config.name, self._key, message["id"], send)
+        dispatch = Dispatch(
+            calls, warrant, admission=self._admission, known=self._known, pool=self._pool, receipts=receipts
+        )
+        ended = asyncio.Event()
+        self._dispatches[dispatch] = (min((call.grant.epoch for call in calls), default=0), ended)
+        begun(dispatch)
+        try:
+            await dispatch.run(serial=mode == "serial")
+        finally:
+            del self._dispatches[dispatch]
+            ended.set()
+
+    def cancel(self, run_id: str, *, force: bool) -> int:
+        """Ends what runs for a run; gives how many dispatches that concerned."""
+        found = [dispatch for dispatch in self._dispatches if run_id in dispatch.run_ids]
+        for dispatch in found:
+            dispatch.cancel(force=force)
+        return len(found)
+
+    async def _judged(self, grant: Grant, arguments: bytes) -> Call:
+        call = Call(grant, arguments, None)
+        try:
+            tools = await self._known.of(grant.package)
+            call.tool = tools.get(grant.tool)
+            if call.tool is None:
+                raise ToolError("tool.unknown", f"The package has no tool {grant.tool}.")
+            self._admission.judge(grant, arguments, call.tool, _now_ms())
+            if grant.template:
+                call.needs = tuple(refs.steps_of(canon.decode(arguments, bytes_max=ARTIFACT_BYTES_MAX)))
+        except DulyError as problem:
+            call.refusal = problem
+        return call
+
+
+def _warrant(message: Message) -> Warrant:
+    mandate = message.get("mandate")
+    approvals = message.get("approvals") or []
+    templates = message.get("templates") or {}
+    if (
+        not (mandate is None or type(mandate) is bytes)
+        or type(approvals) is not list
+        or type(templates) is not dict
+    ):
+        raise WireError(
+            "wire.bad_body", "`mandate` is bytes, `approvals` a list of bytes, `templates` a map."
+        )
+    if any(type(one) is not bytes for one in approvals):
+        raise WireError("wire.bad_body", "`approvals` is a list of bytes.")
+    return Warrant(mandate, approvals, templates)
+
+
+def _bytes(message: Message, name: str) -> bytes:
+    value = message.get(name)
+    if type(value) is not bytes:
+        raise WireError("wire.bad_body", f"`{name}` is bytes.")
+    return value
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,195 @@
+"""A tool host on its Unix socket. Started by the supervisor as ``python -m duly.hosts.server FD PARENT_PID``.
+
+``FD`` is an inherited file with the configuration (``config``). Every request is a map with ``op`` and ``id``; every
+answer carries the ``id`` back, so many requests share one connection:
+
+    hello                            → {host, class, keyid, epoch, pid}
+    epoch     {statement}            → {epoch}
+    describe  {package}              → {descriptors: [data, …]}
+    run       {grants, mode, mandate?, approvals?, templates?} + one argument blob a grant
+                                     → results {receipts, nonces, errors, outputs} + one blob an output … → done {}
+    cancel    {run_id, force?}       → {cancelled}
+
+An answer has ``op`` ``ok``, ``results``, ``done`` or ``error`` (with the error as data). What is no message is answered
+with a ``wire.*`` error and the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from duly.protocol.wire.errors import DulyError, RuntimeFault, WireError
+from duly.protocol.wire.limits import HOST_CONNECTIONS_MAX, SOCKET_PATH_BYTES_MAX
+
+from . import confinement, secrets
+from .config import HostConfig
+from .dispatch import Dispatch
+from .framing import READ_BYTES, FrameParser, Message, frame, peer_uid
+from .host import Host
+
+
+class Server:
+    """Accepts connections of this user only and hands their requests to the host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._connections = 0
+
+    async def listen(self, path: Path) -> asyncio.Server:
+        """Binds the socket, removing a stale one: the supervisor's lock says that no other host serves it."""
+        if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
+            raise RuntimeFault(
+                "runtime.path_too_long", "The path of the socket is too long.", place=str(path)
+            )
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.unlink(missing_ok=True)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        old = os.umask(0o177)  # the socket has mode 0600 from its first moment
+        try:
+            sock.bind(str(path))
+        finally:
+            os.umask(old)
+        return await asyncio.start_unix_server(self._connected, sock=sock)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sock = writer.get_extra_info("socket")
+        if peer_uid(sock) != os.getuid() or self._connections >= HOST_CONNECTIONS_MAX:
+            writer.close()
+            return
+        self._connections += 1
+        try:
+            await _Connection(self._host, reader, writer).serve()
+        finally:
+            self._connections -= 1
+
+
+class _Connection:
+    """One peer: reads requests, runs each as a task, ends its reads when it goes away."""
+
+    def __init__(self, host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._host = host
+        self._reader = reader
+        self._writer = writer
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dispatches: set[Dispatch] = set()
+        self._operations: dict[str, Callable[[Message, list[bytes]], Awaitable[None]]] = {
+            "hello": self._hello,
+            "epoch": self._epoch,
+            "describe": self._describe,
+            "run": self._run,
+            "cancel": self._cancel,
+        }
+
+    async def serve(self) -> None:
+        parser = FrameParser()
+        try:
+            while data := await self._reader.read(READ_BYTES):
+                for message, blobs in parser.feed(data):
+                    task = asyncio.create_task(self._answer(message, blobs))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        except WireError as problem:
+            self._send({"op": "error", "id": 0, "error": problem.to_data()}, [])
+        except ConnectionError:
+            self._dispatches_end()
+        finally:
+            self._dispatches_end()
+            with contextlib.suppress(ConnectionError):
+                self._writer.close()
+                await self._writer.wait_closed()
+
+    def _dispatches_end(self) -> None:
+        """Nobody waits for these reads any more. An effect goes on: only its end says what it did."""
+        for dispatch in self._dispatches:
+            dispatch.cancel(force=False)
+
+    async def _answer(self, message: Message, blobs: list[bytes]) -> None:
+        number = message.get("id")
+        try:
+            if type(number) is not int:
+                raise WireError("wire.bad_body", "A request has a whole number as its `id`.")
+            operation = self._operations.get(str(message.get("op")))
+            if operation is None:
+                raise WireError("wire.unknown_kind", "There is no such operation here.")
+            await operation(message, blobs)
+        except DulyError as problem:
+            number = number if type(number) is int else 0
+            self._send({"op": "error", "id": number, "error": problem.to_data()}, [])
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+    def _send(self, message: Message, blobs: list[bytes]) -> None:
+        if not self._writer.is_closing():
+            self._writer.writelines(frame(message, blobs))
+
+    async def _hello(self, message: Message, blobs: list[bytes]) -> None:
+        self._send({"op": "ok", "id": message["id"], **self._host.hello()}, [])
+
+    async def _epoch(self, message: Message, blobs: list[bytes]) -> None:
+        statement = message.get("statement")
+        answer = await self._host.take_epoch(statement if type(statement) is bytes else b"")
+        self._send({"op": "ok", "id": message["id"], **answer}, [])
+
+    async def _describe(self, message: Message, blobs: list[bytes]) -> None:
+        descriptors = await self._host.describe(str(message.get("package")))
+        self._send({"op": "ok", "id": message["id"], "descriptors": descriptors}, [])
+
+    async def _run(self, message: Message, blobs: list[bytes]) -> None:
+        begun: list[Dispatch] = []
+
+        def note(dispatch: Dispatch) -> None:
+            begun.append(dispatch)
+            self._dispatches.add(dispatch)
+
+        try:
+            await self._host.run(message, blobs, self._send, note)
+        finally:
+            self._dispatches.difference_update(begun)
+        self._send({"op": "done", "id": message["id"]}, [])
+
+    async def _cancel(self, message: Message, blobs: list[bytes]) -> None:
+        cancelled = self._host.cancel(str(message.get("run_id")), force=message.get("force") is True)
+        self._send({"op": "ok", "id": message["id"], "cancelled": cancelled}, [])
+
+
+async def serve(config: HostConfig) -> None:
+    """Runs a host until SIGTERM."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    host = Host(config)
+    try:
+        await host.start()
+        server = await Server(host).listen(Path(config.socket))
+        async with server:
+            await stopped.wait()
+    finally:
+        await host.close()
+        Path(config.socket).unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Entry of ``python -m duly.hosts.server FD PARENT_PID``."""
+    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    confinement.harden()
+    confinement.adopt_orphans()
+    confinement.die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to handle
+    config = HostConfig.decode(secrets.take_over(fd))
+    confinement.close_other_files([])
+    try:
+        asyncio.run(serve(config))
+    except DulyError as problem:
+        print(problem, file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()
