@@ -126,11 +126,7 @@ def _consequences(
     plan: Plan, descriptors: Mapping[str, Descriptor], approved: Mapping[str, ApprovedStep]
 ) -> list[str]:
     """First of all what matters: which steps change something, and which of them will be shown again."""
-    unknown = sorted(set(approved) - {step.step_id for step in plan.steps})
-    if unknown:
-        raise AuthorityError(
-            "gate.other_step", f"The gate names a step that the plan does not have: {unknown[0]}."
-        )
+    _check_named(plan, descriptors, approved)
     if not approved:
         return ["THIS PLAN CHANGES NOTHING: every step only reads.", ""]
     lines = [f"WHAT NEEDS YOUR APPROVAL: {_count(len(approved), 'step')} of {len(plan.steps)}"]
@@ -146,6 +142,24 @@ def _consequences(
             lines.append("Some of its arguments come from earlier steps and are shown again when known,")
             lines.append("unless you approve with references.")
     return [*lines, ""]
+
+
+def _check_named(
+    plan: Plan, descriptors: Mapping[str, Descriptor], approved: Mapping[str, ApprovedStep]
+) -> None:
+    """The approval names every step that does more than read, and no step that is not there: text and bytes agree."""
+    unknown = sorted(set(approved) - {step.step_id for step in plan.steps})
+    if unknown:
+        raise AuthorityError(
+            "gate.other_step", f"The gate names a step that the plan does not have: {unknown[0]}."
+        )
+    for step in plan.steps:
+        descriptor = descriptors.get(step.tool or "")
+        reads = step.kind == "reason" or (descriptor is not None and descriptor.reads_only)
+        if not reads and step.step_id not in approved:
+            raise AuthorityError(
+                "gate.step_hidden", f"Step {step.step_id} does more than read, and the gate does not name it."
+            )
 
 
 def _step(step: Step, number: int, total: int, descriptors: Mapping[str, Descriptor]) -> list[str]:
@@ -214,7 +228,8 @@ def _without_empty(value: Any) -> Any:
 def _effect(step: Step, descriptor: Descriptor | None) -> str:
     if step.kind == "reason":
         return "the model answers"
-    return _WORDS[descriptor.effect if descriptor else "write"]
+    words = _WORDS[descriptor.effect if descriptor else "write"]
+    return f"{words}, SENSITIVE DATA" if descriptor and descriptor.sensitive else words
 
 
 def _difference(old: Plan, new: Plan) -> list[str]:
