@@ -6,44 +6,30 @@ Trusted: no; everything is signed, and readers compare hashes. May lose data: no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, sign
-from duly.protocol.log.leaf import Draft, draft
-from duly.protocol.log.merkle import Frontier, append, frontier_of, leaf_hash
+from duly.protocol.log.checkpoint import VerifierKey
+from duly.protocol.log.merkle import Frontier, frontier_of
 from duly.protocol.wire.errors import LogError, StorageError
-from duly.protocol.wire.limits import JOURNAL_GROUP_EVENTS_MAX
 
 from . import journal_schema as schema
 from .journal_reader import JournalView
 from .journal_schema import Head, RunAdditions, RunSummary, number, number_key
+from .journal_stage import Signer, Staged, drafts_of, stage
 from .lmdb_env import META, Environment, Transaction
 
 _SUMMARIES_MAX = 4_096  # runs whose summary is kept in memory; any other is read back when it is added to
 
 
-class _Staged(NamedTuple):
-    """A group that is ready to be written: nobody has seen any of it."""
-
-    records: list[tuple[bytes, bytes]]
-    additions: dict[str, RunAdditions]
-    anomalies: list[tuple[bytes, bytes]]
-    frontier: Frontier
-    head: Head
-
-
 class Journal(JournalView):
     """The one writer of the journal in a folder. Also reads."""
 
-    def __init__(self, env: Environment, log_key: Ed25519PrivateKey, verifier: VerifierKey) -> None:
-        super().__init__(env, (verifier,))
-        self._key = log_key
-        self._verifier = verifier
-        self._key_id = verifier.key_id
+    def __init__(self, env: Environment, signer: Signer) -> None:
+        super().__init__(env, (signer.verifier,))
+        self._signer = signer
         self._summaries: dict[str, RunSummary] = {}
         self._failure: StorageError | None = None
         self._head_now, self._frontier, self._epoch_now = self._load()
@@ -56,10 +42,10 @@ class Journal(JournalView):
         Raises ``StorageError`` (``storage.held`` where another process writes) and ``LogError``: ``log.origin`` for a
         journal of another name, or what is wrong with its newest checkpoint.
         """
-        verifier = VerifierKey.of(origin, log_key)
+        signer = Signer(log_key, origin)
         env = Environment.open(path, schema.FORMAT, schema.VERSION, schema.DATABASES, writer=True)
         try:
-            return cls(env, log_key, verifier)
+            return cls(env, signer)
         except BaseException:
             env.close()
             raise
@@ -67,7 +53,7 @@ class Journal(JournalView):
     @property
     def verifier(self) -> VerifierKey:
         """The key with which others verify this journal."""
-        return self._verifier
+        return self._signer.verifier
 
     @property
     def size(self) -> int:
@@ -86,17 +72,14 @@ class Journal(JournalView):
         opened anew and read.
         """
         self._check_usable()
-        drafts = [draft(event) for event in events]
+        drafts = drafts_of(events, self._epoch_now)
         if not drafts:
             return []
-        if len(drafts) > JOURNAL_GROUP_EVENTS_MAX:
-            raise LogError("log.group_too_large", f"A group has at most {JOURNAL_GROUP_EVENTS_MAX} events.")
-        self._check_epochs(drafts)
         first = self._head_now.size
         # Stage: numbers, hashes, root. Crash here: nothing happened.
         # Sign: the note is in memory only. Crash here: nobody saw it; another group may later get these numbers, and
         # its note is the only one of its size that anybody sees.
-        staged = self._stage(drafts)
+        staged = stage(drafts, self._head_now, self._frontier, self._signer)
         # Commit: leaves, nodes, index, head and note in one transaction, flushed. Crash before its end: nothing
         # happened. Crash after it: all of it is there, unacknowledged; whoever recovers reads it.
         summaries = self._commit(staged)
@@ -121,7 +104,7 @@ class Journal(JournalView):
         """Takes head, frontier and epoch from disk; claims the journal's name where it is new."""
 
         def claim(transaction: Transaction) -> None:
-            transaction.put(schema.ORIGIN_KEY, self._verifier.name.encode("utf-8"), db=self._db(META))
+            transaction.put(schema.ORIGIN_KEY, self.verifier.name.encode("utf-8"), db=self._db(META))
 
         def work(transaction: Transaction) -> tuple[bytes | None, Head, Frontier, int]:
             meta = self._db(META)
@@ -133,65 +116,16 @@ class Journal(JournalView):
         origin, head, frontier, epoch = self._env.read(work)
         if origin is None and head.size == 0:
             self._env.write(claim)
-        elif origin != self._verifier.name.encode("utf-8"):
+        elif origin != self.verifier.name.encode("utf-8"):
             name = (origin or b"").decode("utf-8", "replace")
-            raise LogError("log.origin", f"This journal is the log {name!r}, not {self._verifier.name!r}.")
+            raise LogError("log.origin", f"This journal is the log {name!r}, not {self.verifier.name!r}.")
         return head, frontier, epoch
 
     def _check_usable(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def _check_epochs(self, drafts: list[Draft]) -> None:
-        for item in drafts:
-            if item.epoch == self._epoch_now:
-                continue
-            if item.epoch < self._epoch_now:
-                raise LogError(
-                    "log.stale_epoch",
-                    f"An event ({item.kind}) of epoch {item.epoch} comes after epoch {self._epoch_now} was taken.",
-                    hint="Another harness has taken over; this one must stop.",
-                )
-            raise LogError(
-                "log.epoch_not_taken",
-                f"An event ({item.kind}) names epoch {item.epoch}, but this journal has given out {self._epoch_now}.",
-                hint="The journal may have been restored from a backup; start the harness anew.",
-            )
-
-    def _stage(self, drafts: list[Draft]) -> _Staged:
-        seq, latest_ms = self._head_now.size, self._head_now.time_ms
-        keys: list[bytes] = []
-        leaves: list[bytes] = []
-        additions: dict[str, RunAdditions] = {}
-        anomalies: list[tuple[bytes, bytes]] = []
-        for item in drafts:
-            key = seq.to_bytes(8, "big")
-            keys.append(key)
-            leaves.append(item.leaf(seq))
-            time_ms = item.time_ms
-            if time_ms < latest_ms:
-                anomalies.append((key, number_key(latest_ms - time_ms)))
-            else:
-                latest_ms = time_ms
-            if item.run_id:
-                added = additions.get(item.run_id)
-                if added is None:
-                    additions[item.run_id] = RunAdditions(
-                        [seq], time_ms, time_ms, item.kind, {item.kind: seq}
-                    )
-                else:
-                    added.seqs.append(seq)
-                    added.last_time_ms = time_ms
-                    added.last_kind = item.kind
-                    added.latest[item.kind] = seq
-            seq += 1
-        growth = append(self._frontier, map(leaf_hash, leaves))
-        root = growth.frontier.root()
-        note = sign(Checkpoint(self._verifier.name, seq, root), self._key, self._key_id)
-        records = list(zip(keys, map(add, growth.completed, leaves), strict=True))
-        return _Staged(records, additions, anomalies, growth.frontier, Head(seq, root, latest_ms, note))
-
-    def _commit(self, staged: _Staged) -> dict[str, RunSummary]:
+    def _commit(self, staged: Staged) -> dict[str, RunSummary]:
         before = self._head_now
 
         def work(transaction: Transaction) -> dict[str, RunSummary]:
@@ -250,7 +184,7 @@ class Journal(JournalView):
         )
         raise self._failure from error
 
-    def _apply(self, staged: _Staged, summaries: dict[str, RunSummary]) -> None:
+    def _apply(self, staged: Staged, summaries: dict[str, RunSummary]) -> None:
         self._head_now = staged.head
         self._frontier = staged.frontier
         if len(self._summaries) + len(summaries) > _SUMMARIES_MAX:

@@ -27,7 +27,7 @@ Outcome = Literal["hit", "miss", "stale"]
 _ENTRIES = "entries"  # key (32 bytes) -> SHA-256 of the value (32 bytes) ‖ value
 _USES = "uses"  # key (32 bytes) -> canonical {created_ms, hits, last_hit_ms, value_bytes}
 _COUNTS_KEY = b"counts"
-_DAY_MS = 24 * 3_600 * 1_000
+DAY_MS = 24 * 3_600 * 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class PlanCacheStore:
 
     def evict(self, now_ms: int, max_age_days: int = CACHE_MAX_AGE_DAYS) -> int:
         """Removes entries that were made more than ``max_age_days`` days ago; returns how many."""
-        return self._remove(lambda entry: now_ms - entry.created_ms > max_age_days * _DAY_MS)
+        return self._remove(lambda entry: now_ms - entry.created_ms > max_age_days * DAY_MS)
 
     def clear(self) -> int:
         """Removes every entry, keeps the counts; returns how many."""
