@@ -17,7 +17,7 @@ from duly.protocol.wire.errors import LogError, StorageError
 
 from . import journal_schema as schema
 from .journal_reader import JournalView
-from .journal_schema import Head, RunAdditions, RunSummary, number, number_key
+from .journal_schema import Head, RunAdditions, RunSummary, number_key
 from .journal_stage import Signer, Staged, drafts_of, stage
 from .lmdb_env import META, Environment, Transaction
 
@@ -109,7 +109,7 @@ class Journal(JournalView):
         def work(transaction: Transaction) -> tuple[bytes | None, Head, Frontier, int]:
             meta = self._db(META)
             head = self._head(transaction)
-            epoch = number(transaction.get(schema.EPOCH_KEY, b"", db=meta))
+            epoch = self.epoch_in(transaction)
             frontier = frontier_of(head.size, self._node_reader(transaction))
             return transaction.get(schema.ORIGIN_KEY, db=meta), head, frontier, epoch
 

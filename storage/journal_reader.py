@@ -13,6 +13,7 @@ from typing import Self
 from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, verify
 from duly.protocol.log.merkle import (
     HASH_BYTES,
+    Frontier,
     ReadNode,
     consistency_proof,
     frontier_of,
@@ -46,9 +47,15 @@ class JournalView:
 
     def epoch(self) -> int:
         """The newest epoch that was taken; 0 before the first."""
-        return self._env.read(
-            lambda transaction: number(transaction.get(schema.EPOCH_KEY, b"", db=self._db(META)))
-        )
+        return self._env.read(self.epoch_in)
+
+    def epoch_in(self, transaction: Transaction) -> int:
+        """The newest epoch, as a transaction sees it."""
+        return number(transaction.get(schema.EPOCH_KEY, b"", db=self._db(META)))
+
+    def frontier(self, size: int) -> Frontier:
+        """The frontier of the first ``size`` entries, from the stored nodes. Raises ``log.node_missing``."""
+        return self._env.read(lambda transaction: frontier_of(size, self._node_reader(transaction)))
 
     def checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint, its signature verified and its root compared with the tree; None for an empty journal.

@@ -59,7 +59,8 @@ def load_run(journal: Entries, artifacts: Artifacts, run_id: str) -> tuple[Run, 
             raise LogError("log.bad_event", f"Entry {one.seq} cannot be replayed: {error.message}") from None
         except (ValueError, KeyError, TypeError) as error:
             raise LogError(
-                "log.bad_event", f"Entry {one.seq} ({one.event.kind}) cannot be replayed: {type(error).__name__}."
+                "log.bad_event",
+                f"Entry {one.seq} ({one.event.kind}) cannot be replayed: {type(error).__name__}.",
             ) from None
         record.append(one)
     if run is None:

@@ -48,17 +48,22 @@ JOURNAL_GROUP_EVENTS_MAX = 4_096  # one transaction; its dirty pages stay in mem
 RUN_KINDS_MAX = 128  # kinds of events that a run's summary names; there are about forty
 READ_PAGE_ENTRIES_MAX = 1_024  # entries of one read transaction: a reader held for long makes the file grow
 READ_PAGE_BYTES_MAX = 4 << 20  # bytes copied out of one read transaction, for the same reason
+FSCK_FAULTS_MAX = 100  # faults that one verification names; a file with more wants a backup, not a list
 MAP_BYTES_INITIAL = 64 << 20  # address space only; doubles when a transaction does not fit
 MAP_BYTES_MAX = 1 << 40  # a terabyte of journal is a mistake
 STORE_READERS_MAX = 510  # processes that read at once; a slot costs 64 bytes of shared memory
 STRUCTURE_CHECK_BYTES_MAX = 32 << 20  # a writer walks every page of a file up to this (a quarter of a second)
-ARTIFACT_INLINE_BYTES_MAX = 256 << 10  # larger values are files: LMDB would need one run of free pages for each
+ARTIFACT_INLINE_BYTES_MAX = (
+    256 << 10
+)  # larger values are files: LMDB would need one run of free pages for each
 ARTIFACTS_PER_PUT_MAX = 4_096  # one transaction
 SOCKET_PATH_BYTES_MAX = 107  # sun_path holds 108 with its final zero
 PACKAGE_FILES_MAX = 512  # an agent package is written by hand
 PACKAGE_BYTES_MAX = 16 << 20  # all files of a snapshot; data belongs into the data folder
 PACKAGE_DEPTH_MAX = 8  # folders inside folders
-APPROVAL_TTL_SECONDS = 7 * 24 * 3_600  # steps of an approved plan may wait at gates of their own for some days
+APPROVAL_TTL_SECONDS = (
+    7 * 24 * 3_600
+)  # steps of an approved plan may wait at gates of their own for some days
 CACHE_MAX_AGE_DAYS = 7  # what `duly cache evict` removes unless told otherwise
 DUCKDB_MEMORY_BYTES_MAX = 1 << 30  # a read shares the machine with the runtime
 DUCKDB_THREADS_MAX = 1  # reads of one level already run side by side
@@ -67,12 +72,16 @@ SEGMENTS_MAX = 5_000  # segments of one decomposition; more do not fit one outpu
 LEADING_SEGMENTS_MAX = 10  # segments whose separability is named pair by pair
 POOR_DAYS_MAX = 31  # the days of a month
 
-BLOBS_PER_MESSAGE_MAX = 2_048  # one argument or output blob a call, and a dispatch has no more calls than a plan steps
+BLOBS_PER_MESSAGE_MAX = (
+    2_048  # one argument or output blob a call, and a dispatch has no more calls than a plan steps
+)
 HOST_CONNECTIONS_MAX = 256  # every executor and verifier of a node holds one or two
 WORKERS_PER_HOST_MAX = 16  # calls that run in processes of their own at once; the rest waits
 WORKERS_IDLE_MAX = 4  # warm workers that a host keeps when nothing runs; a new one costs 2 ms
 WORKER_IDLE_SECONDS = 60  # a warm engine is worth its memory between the steps of a run, not between runs
-WORKER_MEMORY_BYTES_MAX = 2 << 30  # private memory of one worker: a runaway expression fails instead of the machine
+WORKER_MEMORY_BYTES_MAX = (
+    2 << 30
+)  # private memory of one worker: a runaway expression fails instead of the machine
 WORKER_FILES_MAX = 1_024  # open files of one worker
 RECEIPTS_PER_GROUP_MAX = 100  # one signature covers this many results
 RECEIPT_DELAY_SECONDS = 0.005  # how long a result may wait for others to be signed with it
@@ -84,11 +93,20 @@ CANDIDATES_MAX = 3  # leading segments that are looked at through the other dime
 CATALOGUE_VALUES_MAX = 2_000  # known values of a dimension; a person names one of them
 CATALOGUE_PERIODS_MAX = 1_200  # a hundred years of months
 PACKAGE_FILES_MAX = 500  # a package is read by people; more files than this are data
-NONCE_KEPT_SECONDS = 7 * 24 * 3_600  # after expiry a grant is refused by age; a week covers any clock set back
+NONCE_KEPT_SECONDS = (
+    7 * 24 * 3_600
+)  # after expiry a grant is refused by age; a week covers any clock set back
 PACKAGE_OPEN_SECONDS_MAX = 30  # importing a package's functions; slower ones do too much at import
-ANSWERS_MAX = 12  # questions to a person about one request; more means that the request should be written again
+RECORDS_FOUND_MAX = 100  # records that are read back at once; who wants more writes a query
+ANSWERS_MAX = (
+    12  # questions to a person about one request; more means that the request should be written again
+)
 LOST_PER_STEP_MAX = 3  # an executor or host that dies under a step is nobody's fault, but not for ever
-ENVELOPES_REMEMBERED = 4_096  # message ids that an actor keeps to refuse a replay; far more than are ever under way
+ENVELOPES_REMEMBERED = (
+    4_096  # message ids that an actor keeps to refuse a replay; far more than are ever under way
+)
 REPORT_SEGMENTS_MAX = 3  # leading segments that a report states of each dimension
 REPORT_DAYS_MAX = 10  # poor days that a report names of each month
 REPORT_STRATA_MAX = 20  # strata of one dimension that a comparison spells out
+QUESTION_CHOICES_MAX = 24  # what a person can choose from at one look
+MAILBOX_ROUND_MAX = 256  # stimuli that share one journal group; more only delays the first
