@@ -105,6 +105,14 @@ class Database:
         self.queries.append(query)
         return self._run(query)
 
+    def measured(self, query: str, parameters: Sequence[Any], scans: str) -> list[tuple[Any, ...]]:
+        """Every row of one query whose values come as parameters."""
+        self._allowance.charge(self.count(scans))
+        try:
+            return self._connection.execute(query, list(parameters)).fetchall()
+        except duckdb.Error as error:
+            raise self._fault(error) from None
+
     def count(self, source: str) -> int:
         """The rows of a source."""
         return int(self._run(f"SELECT count(*) FROM {quoted(source)}")[0][0])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from duly.protocol.judgement.attribution import Cell, Measure
+from duly.protocol.judgement.attribution import Cell, Exact, Measure
 from duly.protocol.plan.semantics import ColumnsTime, Metric, Semantics, period_text
 from duly.protocol.wire.errors import ToolError
 from duly.protocol.wire.limits import SEGMENTS_MAX
@@ -85,11 +86,11 @@ def measure(metric: Metric) -> Measure:
     if metric.kind == "mean":
         bounds = metric.value_range
         return (
-            Measure("ratio", 1.0, None, None)
+            Measure("ratio", 1, None, None)
             if bounds is None
-            else Measure("ratio", 1.0, bounds.min, bounds.max)
+            else Measure("ratio", 1, Fraction(bounds.min), Fraction(bounds.max))
         )
-    return Measure("ratio", 100.0)
+    return Measure("ratio", 100)
 
 
 def change_unit(metric: Metric) -> str:
@@ -117,11 +118,29 @@ def cells(
     return {tuple(row[:width]): Cell(row[-3], row[-2], number(row[-1])) for row in rows}
 
 
-def number(value: Any) -> int | float:
-    """A sum or count of the engine as a plain number; a sum over no rows is 0."""
-    if value is None:
-        return 0
-    return float(value) if isinstance(value, Decimal) else value
+def number(value: int | float | Decimal | None) -> Exact:
+    """A sum or count of the engine, exactly; a sum over no rows is 0.
+
+    Raises ``ToolError`` ``tool.not_finite`` for a sum over values that are no numbers.
+    """
+    if value is None or isinstance(value, int):
+        return value or 0
+    try:
+        return Fraction(value)
+    except (ValueError, OverflowError):
+        raise ToolError("tool.not_finite", "The column of the mean holds NaN or infinite values.") from None
+
+
+def shown(value: Exact | None) -> int | float | None:
+    """An exact number as outputs show it: whole where it is an ``int``, else the nearest float."""
+    return value if value is None or isinstance(value, int) else float(value)
+
+
+def amount(metric: Metric, value: Fraction | None) -> int | float | None:
+    """A value, or a difference of values, of a metric: whole for a count, else the nearest float."""
+    if value is None or metric.kind != "count":
+        return shown(value)
+    return int(value) if value.denominator == 1 else float(value)
 
 
 def not_empty(asked: Question, period: Mapping[str, Any] | None, cell: Cell) -> Cell:
@@ -141,8 +160,8 @@ def cell_data(metric: Metric, cell: Cell) -> Output:
         "population": cell.population,
         "observed": cell.observed,
         "missing": cell.missing,
-        "numerator": cell.total,
-        "value": measure(metric).value(cell),
+        "numerator": shown(cell.total),
+        "value": amount(metric, measure(metric).value(cell)),
     }
 
 
@@ -178,7 +197,7 @@ def normal(value: Any) -> Any:
     return [normal(item) for item in value] if isinstance(value, list) else value
 
 
-def direction(change: float | None) -> str:
+def direction(change: Exact | None) -> str:
     """The verb of a change."""
     if change is None or change == 0:
         return "did not change"

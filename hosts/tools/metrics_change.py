@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from duly.protocol.judgement.attribution import Bounds, Cell, Measure, change_bounds, summed
-from duly.protocol.plan.semantics import Semantics
+from duly.protocol.judgement.attribution import Bounds, Cell, change_bounds, summed
+from duly.protocol.plan.semantics import Metric, Semantics
 from duly.protocol.wire.limits import POOR_DAYS_MAX
 
 from . import metrics_sql as sql
@@ -17,6 +17,7 @@ from .metrics_cells import (
     DataContext,
     Output,
     Question,
+    amount,
     cells,
     direction,
     head,
@@ -44,16 +45,17 @@ def change(context: DataContext, arguments: Arguments) -> Output:
         return {
             **head("change", asked),
             **{name: period_data(asked.metric, arguments[name], cell) for name, cell in sides.items()},
-            **difference(measure(asked.metric), sides["baseline"], sides["current"]),
+            **difference(asked.metric, sides["baseline"], sides["current"]),
             "query": "\n;\n".join(database.queries),
         }
 
 
-def difference(how: Measure, baseline: Cell, current: Cell) -> Output:
+def difference(metric: Metric, baseline: Cell, current: Cell) -> Output:
     """``change`` in the unit of a difference, and its verb."""
+    how = measure(metric)
     before, after = how.value(baseline), how.value(current)
     moved = None if before is None or after is None else after - before
-    return {"change": moved, "direction": direction(moved)}
+    return {"change": amount(metric, moved), "direction": direction(moved)}
 
 
 def completeness(context: DataContext, arguments: Arguments) -> Output:
@@ -77,15 +79,15 @@ def completeness(context: DataContext, arguments: Arguments) -> Output:
         return {
             **head("completeness", asked),
             **sides,
-            **difference(measure(asked.metric), totals["baseline"], totals["current"]),
-            **bounds_data(bounds, covered),
+            **difference(asked.metric, totals["baseline"], totals["current"]),
+            **bounds_data(asked.metric, bounds, covered),
             "complete": missing == 0 and covered,
             "watermark": None if reach is None else {"first_day": str(reach[0]), "last_day": str(reach[1])},
             "query": "\n;\n".join(database.queries),
         }
 
 
-def bounds_data(bounds: Bounds, covered: bool) -> Output:
+def bounds_data(metric: Metric, bounds: Bounds, covered: bool) -> Output:
     """``change_low``, ``change_high``, ``sign_certain`` and the reason where it is not."""
     certain = bounds.sign_certain and covered
     if certain:
@@ -99,8 +101,8 @@ def bounds_data(bounds: Bounds, covered: bool) -> Output:
     else:
         reason = "with all missing rows one way or the other the change could be a fall or a rise"
     return {
-        "change_low": bounds.low,
-        "change_high": bounds.high,
+        "change_low": amount(metric, bounds.low),
+        "change_high": amount(metric, bounds.high),
         "sign_certain": certain,
         "certainty": "certain" if certain else "not certain",
         "reason": reason,
@@ -113,7 +115,7 @@ def sign(
     """``bounds_data`` for a tool that already has the totals of both periods."""
     reach = watermark(database, semantics, asked)
     covered = all(_covered(arguments[name], reach) is not False for name in ("baseline", "current"))
-    return bounds_data(change_bounds(measure(asked.metric), *totals), covered)
+    return bounds_data(asked.metric, change_bounds(measure(asked.metric), *totals), covered)
 
 
 def watermark(database: Database, semantics: Semantics, asked: Question) -> Watermark:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from duly.protocol.judgement.attribution import Measure, Share, inseparable, shares, spread, summed
+from duly.protocol.plan.semantics import Metric
 from duly.protocol.wire.limits import LEADING_SEGMENTS_MAX
 
 from .metrics_cells import (
@@ -13,6 +16,7 @@ from .metrics_cells import (
     DataContext,
     Output,
     Question,
+    amount,
     cell_data,
     cells,
     head,
@@ -21,6 +25,7 @@ from .metrics_cells import (
     not_empty,
     period_data,
     question,
+    shown,
 )
 from .metrics_change import difference, sign
 
@@ -60,7 +65,7 @@ def decompose(context: DataContext, arguments: Arguments) -> Output:
             "dimension_plural": semantics.dimensions[dimension].plural_label(),
             "baseline": period_data(asked.metric, arguments["baseline"], totals[0]),
             "current": period_data(asked.metric, arguments["current"], totals[1]),
-            **difference(how, *totals),
+            **difference(asked.metric, *totals),
             **judged,
             "query": "\n;\n".join(database.queries),
         }
@@ -91,20 +96,19 @@ def attribution(
             "top": None,
             "spread": None,
         }
-    ratio = how.kind == "ratio"
     return {
         "status": ATTRIBUTED,
         "reason": None,
         "segments": [_segment(asked, share, named) for share in ranked],
-        "rate_effect": sum(share.rate_effect or 0.0 for share in ranked) if ratio else None,
-        "mix_effect": sum(share.mix_effect or 0.0 for share in ranked) if ratio else None,
+        "rate_effect": total_effect([share.rate_effect for share in ranked]),
+        "mix_effect": total_effect([share.mix_effect for share in ranked]),
         "not_separable": [list(pair) for pair in inseparable(ranked[:LEADING_SEGMENTS_MAX])],
-        "top": top(ranked, named),
+        "top": top(asked.metric, ranked, named),
         "spread": spread_data(how, ranked),
     }
 
 
-def top(ranked: Sequence[Share], named: Mapping[str, str]) -> Output:
+def top(metric: Metric, ranked: Sequence[Share], named: Mapping[str, str]) -> Output:
     """The segment with the largest point contribution, and from whom it cannot be told apart.
 
     ``separable_from`` is the first segment whose interval lies apart from that of every leading one.
@@ -122,14 +126,20 @@ def top(ranked: Sequence[Share], named: Mapping[str, str]) -> Output:
     return {
         "segment": first.segment,
         "label": named.get(first.segment, first.segment),
-        "contribution": first.contribution,
-        "low": first.low,
-        "high": first.high,
+        "contribution": amount(metric, first.contribution),
+        "low": amount(metric, first.low),
+        "high": amount(metric, first.high),
         "not_separable_from": same,
         "leading": [first.segment, *same],
         "separable_from": apart[0].segment if apart else None,
         "note": note,
     }
+
+
+def total_effect(effects: Sequence[Fraction | None]) -> float | None:
+    """The sum of effects, each rounded once: an exact sum over thousands of denominators would take minutes."""
+    known = [float(effect) for effect in effects if effect is not None]
+    return math.fsum(known) if len(known) == len(effects) else None
 
 
 def spread_data(how: Measure, ranked: Sequence[Share]) -> Output:
@@ -144,9 +154,9 @@ def _segment(asked: Question, share: Share, named: Mapping[str, str]) -> Output:
         "label": named.get(share.segment, share.segment),
         "baseline": cell_data(asked.metric, share.baseline),
         "current": cell_data(asked.metric, share.current),
-        "contribution": share.contribution,
-        "rate_effect": share.rate_effect,
-        "mix_effect": share.mix_effect,
-        "low": share.low,
-        "high": share.high,
+        "contribution": amount(asked.metric, share.contribution),
+        "rate_effect": shown(share.rate_effect),
+        "mix_effect": shown(share.mix_effect),
+        "low": amount(asked.metric, share.low),
+        "high": amount(asked.metric, share.high),
     }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duly.protocol.judgement.attribution import Cell, Measure, Share, shares, summed
+from duly.protocol.judgement.attribution import Cell, Share, shares, summed
+from duly.protocol.plan.semantics import Metric
 from duly.protocol.wire.limits import CANDIDATES_MAX
 
 from .duckdb_source import Database
@@ -17,6 +18,7 @@ from .metrics_cells import (
     DataContext,
     Output,
     Question,
+    amount,
     cells,
     head,
     labels,
@@ -24,9 +26,10 @@ from .metrics_cells import (
     not_empty,
     period_data,
     question,
+    shown,
 )
 from .metrics_change import difference, sign
-from .metrics_decompose import ATTRIBUTED, WITHHELD, spread_data, top, withheld
+from .metrics_decompose import ATTRIBUTED, WITHHELD, spread_data, top, total_effect, withheld
 
 Crossed = dict[str, dict[str, Cell]]
 
@@ -48,7 +51,7 @@ def interact(context: DataContext, arguments: Arguments) -> Output:
         judged = sign(database, semantics, asked, arguments, totals)
         reason = withheld(arguments, judged)
         ranked = shares(how, *sides)
-        leading = top(ranked, {})["leading"][:CANDIDATES_MAX]
+        leading = top(asked.metric, ranked, {})["leading"][:CANDIDATES_MAX]
         named = labels(database, semantics, dimension, leading)
         candidates = (
             []
@@ -61,7 +64,7 @@ def interact(context: DataContext, arguments: Arguments) -> Output:
             "dimension_label": semantics.dimensions[dimension].label,
             "baseline": period_data(asked.metric, arguments["baseline"], totals[0]),
             "current": period_data(asked.metric, arguments["current"], totals[1]),
-            **difference(how, *totals),
+            **difference(asked.metric, *totals),
             **judged,
             "status": WITHHELD if reason else ATTRIBUTED,
             "reason": reason,
@@ -90,7 +93,6 @@ def _candidates(
     ranked: list[Share],
     leading: list[str],
 ) -> list[Output]:
-    how = measure(asked.metric)
     crossed = {
         other: [
             _crossed(context, database, asked, arguments, side, dimension, other)
@@ -102,18 +104,20 @@ def _candidates(
     found = []
     for share in (share for share in ranked if share.segment in leading):
         parts = [
-            _within(context, how, other, sides[0].get(share.segment, {}), sides[1].get(share.segment, {}))
+            _within(
+                context, asked.metric, other, sides[0].get(share.segment, {}), sides[1].get(share.segment, {})
+            )
             for other, sides in crossed.items()
         ]
         found.append(
             {
                 "segment": share.segment,
-                "contribution": share.contribution,
-                "rate_effect": share.rate_effect,
-                "mix_effect": share.mix_effect,
-                "low": share.low,
-                "high": share.high,
-                **difference(how, share.baseline, share.current),
+                "contribution": amount(asked.metric, share.contribution),
+                "rate_effect": shown(share.rate_effect),
+                "mix_effect": shown(share.mix_effect),
+                "low": amount(asked.metric, share.low),
+                "high": amount(asked.metric, share.high),
+                **difference(asked.metric, share.baseline, share.current),
                 "within": [part for part in parts if part is not None],
             }
         )
@@ -136,19 +140,23 @@ def _crossed(
 
 
 def _within(
-    context: DataContext, how: Measure, other: str, baseline: Mapping[str, Cell], current: Mapping[str, Cell]
+    context: DataContext,
+    metric: Metric,
+    other: str,
+    baseline: Mapping[str, Cell],
+    current: Mapping[str, Cell],
 ) -> Output | None:
     """One candidate's own change over another dimension; ``None`` where a period did not observe the candidate."""
+    how = measure(metric)
     if how.kind == "ratio" and not (summed(baseline.values()).observed and summed(current.values()).observed):
         return None
     ranked = shares(how, baseline, current)
-    ratio = how.kind == "ratio"
     return {
         "dimension": other,
         "dimension_label": context.semantics.dimensions[other].label,
         "dimension_plural": context.semantics.dimensions[other].plural_label(),
         **spread_data(how, ranked),
-        "rate_effect": sum(share.rate_effect or 0.0 for share in ranked) if ratio else None,
-        "mix_effect": sum(share.mix_effect or 0.0 for share in ranked) if ratio else None,
-        "first": {"segment": ranked[0].segment, "contribution": ranked[0].contribution},
+        "rate_effect": total_effect([share.rate_effect for share in ranked]),
+        "mix_effect": total_effect([share.mix_effect for share in ranked]),
+        "first": {"segment": ranked[0].segment, "contribution": amount(metric, ranked[0].contribution)},
     }

@@ -33,7 +33,7 @@ def data_context(call: CallContext) -> DataContext:
         raise ToolError(
             "tool.no_semantics", "The package has no semantics.yaml, so it has no metrics.", place=str(path)
         ) from None
-    return DataContext(semantics, Sources(_located(call), Allowance(call.rows_max)))
+    return DataContext(semantics, Sources(located(call), Allowance(call.rows_max)))
 
 
 def reading(answer: Callable[[DataContext, dict[str, Any]], Any]) -> ToolFunction:
@@ -63,7 +63,7 @@ def reading(answer: Callable[[DataContext, dict[str, Any]], Any]) -> ToolFunctio
     return run
 
 
-def _located(call: CallContext) -> dict[str, SourceFile]:
+def located(call: CallContext) -> dict[str, SourceFile]:
     """Every ``[sources.*]`` of the manifest; a relative file lies in the data folder, or in the package."""
     try:
         manifest = tomllib.loads((call.package / "agent.toml").read_text(encoding="utf-8"))

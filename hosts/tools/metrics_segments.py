@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duly.protocol.judgement.attribution import Cell, Measure
+from duly.protocol.judgement.attribution import Cell
 from duly.protocol.wire.errors import ToolError
 
 from .duckdb_source import Database
@@ -18,6 +18,7 @@ from .metrics_cells import (
     DataContext,
     Output,
     Question,
+    amount,
     cell_data,
     cells,
     head,
@@ -39,7 +40,6 @@ def segments(context: DataContext, arguments: Arguments) -> Output:
     dimension, strata = str(arguments["dimension"]), [str(name) for name in arguments.get("strata") or ()]
     pair = _pair(arguments)
     asked = question(semantics, arguments, [dimension, *strata])
-    how = measure(asked.metric)
     period = arguments.get("period")
     with context.open(asked.metric, [dimension, *strata, *asked.filtered]) as database:
         found = cells(database, semantics, asked, period, [dimension])
@@ -49,7 +49,6 @@ def segments(context: DataContext, arguments: Arguments) -> Output:
         cut = [
             _stratified(context, database, asked, period, dimension, other, pair, overall) for other in strata
         ]
-        low, high = _bounds(how, whole)
         return {
             **head("segments", asked),
             "period": period_data(asked.metric, period, Cell())["period"],
@@ -63,9 +62,7 @@ def segments(context: DataContext, arguments: Arguments) -> Output:
             "ahead": overall["ahead"],
             "ahead_label": named.get(str(overall["ahead"]), overall["ahead"]),
             "difference": overall["difference"],
-            "difference_low": low,
-            "difference_high": high,
-            "order_certain": low is not None and high is not None and (low > 0 or high < 0),
+            **_bounds(asked, whole),
             "missing": whole[0].missing + whole[1].missing,
             "strata": cut,
             "reversal": _reversal(cut, overall, named),
@@ -99,17 +96,23 @@ def _compared(asked: Question, pair: Pair, both: list[Cell]) -> Output:
     if first is None or second is None:
         return {"difference": None, "ahead": None}
     ahead = None if first == second else pair[0] if first > second else pair[1]
-    return {"difference": first - second, "ahead": ahead}
+    return {"difference": amount(asked.metric, first - second), "ahead": ahead}
 
 
-def _bounds(how: Measure, whole: list[Cell]) -> tuple[float | None, float | None]:
-    """The extremes of the difference when all missing rows fall either way."""
+def _bounds(asked: Question, whole: list[Cell]) -> Output:
+    """The extremes of the difference when all missing rows fall either way, and whether they agree on who is ahead."""
+    how = measure(asked.metric)
     fills = how.fills(whole)
-    if fills is None:
-        return None, None
-    worst, best = fills
-    values = [[how.value(cell.filled(fill)) or 0.0 for fill in (worst, best)] for cell in whole]
-    return values[0][0] - values[1][1], values[0][1] - values[1][0]
+    extremes = [how.value(cell.filled(fill)) for cell in whole for fill in fills or ()]
+    known = [value for value in extremes if value is not None]
+    if len(known) != 4:
+        return {"difference_low": None, "difference_high": None, "order_certain": False}
+    low, high = known[0] - known[3], known[1] - known[2]
+    return {
+        "difference_low": amount(asked.metric, low),
+        "difference_high": amount(asked.metric, high),
+        "order_certain": low > 0 or high < 0,
+    }
 
 
 def _stratified(

@@ -30,7 +30,7 @@ def comparison(arguments: Mapping[str, Any]) -> Report:
     if not item.get("/order_certain") and item.get("/difference_low") is not None:
         template = (
             "The outcome of {missing} {population} is missing; with them one way or the other the difference lies "
-            "in [{low:2n}, {high:2}], so the order over everything is not certain."
+            "in [{low:2n}, {high:2n}] {unit}, so the order over everything is not certain."
         )
         statements.append(say("missing_evidence", "observation", template, values, item.query()))
     statements.append(
@@ -68,6 +68,7 @@ def _values(item: Evidence) -> Values:
         "difference": item.at("/difference", moved),
         "low": item.at("/difference_low", moved),
         "high": item.at("/difference_high", moved),
+        "unit": item.at("/change_unit"),
         "missing": item.at("/missing", "rows"),
         "population": item.at("/nouns/population"),
     }

@@ -16,6 +16,7 @@ def completeness_values(item: Evidence) -> Values:
         "high": item.at("/change_high", unit),
         "certainty": item.at("/certainty"),
         "reason": item.at("/reason"),
+        "unit": item.at("/change_unit"),
     }
     if item.get("/watermark") is not None:
         values["first_day"] = item.at("/watermark/first_day", "date")
@@ -37,7 +38,7 @@ def bounds_statement(item: Evidence) -> Statement:
         )
     else:
         template = (
-            "With all missing {observed} one way or the other the change lies in [{low:2n}, {high:2}]; "
+            "With all missing {observed} one way or the other the change lies in [{low:2n}, {high:2n}] {unit}; "
             "its sign is {certainty}."
         )
     return say("observation", "observation", template, values, item.query())

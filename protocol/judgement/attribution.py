@@ -14,19 +14,23 @@ count the contribution is total1 − total0, and there is neither rate nor mix.
 An interval (DESIGN 10) is the widest of four: the segment's own missing rows all fail or all pass in each period, while
 the others stay as observed. Segments whose closed intervals overlap are *not separable*.
 
-Values come out multiplied by ``scale`` (100 for percent and points).
+Everything is computed with fractions and rounded by whoever shows it, so equal contributions are equal, intervals that
+touch overlap, and a rank never depends on the order of a sum. Values come out multiplied by ``scale`` (100 for percent).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 # One segment is called the seat of a change when it holds half of it and at least twice its share of the rows: less
 # could be its size alone.
-CONCENTRATED_SHARE_MIN = 0.5
-CONCENTRATED_WEIGHT_FACTOR = 2.0
+CONCENTRATED_SHARE_MIN = Fraction(1, 2)
+CONCENTRATED_WEIGHT_FACTOR = 2
+
+Exact = Fraction | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Cell:
 
     population: int = 0
     observed: int = 0
-    total: float = 0
+    total: Exact = 0
 
     @property
     def missing(self) -> int:
@@ -46,7 +50,7 @@ class Cell:
             self.population + other.population, self.observed + other.observed, self.total + other.total
         )
 
-    def filled(self, value: float) -> Cell:
+    def filled(self, value: Exact) -> Cell:
         """The cell as it would be had every missing row come out as ``value``."""
         return Cell(self.population, self.population, self.total + self.missing * value)
 
@@ -56,29 +60,29 @@ class Measure:
     """How a metric turns cells into a value: its arithmetic, its scale, and what a missing row could have been."""
 
     kind: Literal["ratio", "count"]
-    scale: float = 1
-    worst: float | None = 0.0
-    best: float | None = 1.0
+    scale: int = 1
+    worst: Exact | None = 0
+    best: Exact | None = 1
 
-    def value(self, cell: Cell) -> float | None:
+    def value(self, cell: Cell) -> Fraction | None:
         """The value of a cell; ``None`` where a ratio has nothing observed."""
         if self.kind == "count":
-            return cell.total * self.scale
-        return None if cell.observed == 0 else self.scale * cell.total / cell.observed
+            return Fraction(cell.total * self.scale)
+        return None if cell.observed == 0 else Fraction(self.scale * cell.total) / cell.observed
 
-    def fills(self, cells: Iterable[Cell]) -> tuple[float, float] | None:
+    def fills(self, cells: Iterable[Cell]) -> tuple[Exact, Exact] | None:
         """The two extremes of a missing row; ``None`` where rows are missing and nothing bounds them."""
         if self.worst is not None and self.best is not None:
             return self.worst, self.best
-        return (0.0, 0.0) if all(cell.missing == 0 for cell in cells) else None
+        return (0, 0) if all(cell.missing == 0 for cell in cells) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The least and greatest change when all missing rows fall either way; both ``None`` where nothing bounds them."""
 
-    low: float | None
-    high: float | None
+    low: Fraction | None
+    high: Fraction | None
 
     @property
     def sign_certain(self) -> bool:
@@ -92,11 +96,11 @@ class Share:
     segment: str
     baseline: Cell
     current: Cell
-    contribution: float
-    rate_effect: float | None
-    mix_effect: float | None
-    low: float | None
-    high: float | None
+    contribution: Fraction
+    rate_effect: Fraction | None
+    mix_effect: Fraction | None
+    low: Fraction | None
+    high: Fraction | None
 
     def overlaps(self, other: Share) -> bool:
         """Whether the two cannot be told apart; without an interval nothing can."""
@@ -135,7 +139,7 @@ def shares(measure: Measure, baseline: Mapping[str, Cell], current: Mapping[str,
             found.append(Share(segment, cell0, cell1, rate, None, None, low, high))
         else:
             found.append(Share(segment, cell0, cell1, rate + mix, rate, mix, low, high))
-    change = sum(share.contribution for share in found)
+    change = _difference(measure, whole0, whole1)
     return sorted(
         found, key=lambda share: (share.contribution if change < 0 else -share.contribution, share.segment)
     )
@@ -158,7 +162,9 @@ def spread(measure: Measure, ranked: Sequence[Share]) -> tuple[str, int, int]:
     holds at least half of the change and twice its own share of the rows. ``broad``: every comparable segment moved
     with the change. ``mixed``: neither. ``still``: there is no change.
     """
-    change = sum(share.contribution for share in ranked)
+    change = _difference(
+        measure, summed(share.baseline for share in ranked), summed(share.current for share in ranked)
+    )
     comparable = [share for share in ranked if _both(measure, share)]
     moved = sum(1 for share in comparable if _difference(measure, share.baseline, share.current) * change > 0)
     if change == 0:
@@ -179,29 +185,32 @@ def _both(measure: Measure, share: Share) -> bool:
     return measure.kind == "count" or (share.baseline.observed > 0 and share.current.observed > 0)
 
 
-def _weight(top: Share, ranked: Sequence[Share]) -> float:
+def _weight(top: Share, ranked: Sequence[Share]) -> Fraction:
     """The segment's mean share of the observed rows over both periods."""
     whole0 = sum(share.baseline.observed for share in ranked)
     whole1 = sum(share.current.observed for share in ranked)
     parts = ((top.baseline.observed, whole0), (top.current.observed, whole1))
-    return sum(part / whole for part, whole in parts if whole) / 2
+    return sum((Fraction(part, whole) for part, whole in parts if whole), Fraction(0)) / 2
 
 
-def _difference(measure: Measure, baseline: Cell, current: Cell) -> float:
+def _difference(measure: Measure, baseline: Cell, current: Cell) -> Fraction:
     before, after = measure.value(baseline), measure.value(current)
-    return 0.0 if before is None or after is None else after - before
+    return Fraction(0) if before is None or after is None else after - before
 
 
-def _effects(measure: Measure, cell0: Cell, cell1: Cell, whole0: Cell, whole1: Cell) -> tuple[float, float]:
+def _effects(
+    measure: Measure, cell0: Cell, cell1: Cell, whole0: Cell, whole1: Cell
+) -> tuple[Fraction, Fraction]:
     """(rate effect, mix effect), scaled; for a count (difference, 0)."""
     if measure.kind == "count":
-        return (cell1.total - cell0.total) * measure.scale, 0.0
+        return Fraction((cell1.total - cell0.total) * measure.scale), Fraction(0)
     if cell0.observed == 0 and cell1.observed == 0:
-        return 0.0, 0.0
-    rate0 = cell0.total / cell0.observed if cell0.observed else cell1.total / cell1.observed
-    rate1 = cell1.total / cell1.observed if cell1.observed else rate0
-    weight0, weight1 = cell0.observed / whole0.observed, cell1.observed / whole1.observed
-    middle = (whole0.total / whole0.observed + whole1.total / whole1.observed) / 2
+        return Fraction(0), Fraction(0)
+    known = cell0 if cell0.observed else cell1
+    rate0 = Fraction(known.total) / known.observed
+    rate1 = Fraction(cell1.total) / cell1.observed if cell1.observed else rate0
+    weight0, weight1 = Fraction(cell0.observed, whole0.observed), Fraction(cell1.observed, whole1.observed)
+    middle = (Fraction(whole0.total) / whole0.observed + Fraction(whole1.total) / whole1.observed) / 2
     rate = (weight0 + weight1) / 2 * (rate1 - rate0)
     mix = (weight1 - weight0) * ((rate0 + rate1) / 2 - middle)
     return rate * measure.scale, mix * measure.scale
@@ -209,7 +218,7 @@ def _effects(measure: Measure, cell0: Cell, cell1: Cell, whole0: Cell, whole1: C
 
 def _interval(
     measure: Measure, cell0: Cell, cell1: Cell, whole0: Cell, whole1: Cell
-) -> tuple[float | None, float | None]:
+) -> tuple[Fraction | None, Fraction | None]:
     fills = measure.fills((cell0, cell1))
     if fills is None:
         return None, None
@@ -219,7 +228,7 @@ def _interval(
             own0, own1 = cell0.filled(before), cell1.filled(after)
             all0 = _replaced(whole0, cell0, own0)
             all1 = _replaced(whole1, cell1, own1)
-            found.append(sum(_effects(measure, own0, own1, all0, all1)))
+            found.append(sum(_effects(measure, own0, own1, all0, all1), Fraction(0)))
     return min(found), max(found)
 
 

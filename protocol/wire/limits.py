@@ -110,3 +110,4 @@ REPORT_DAYS_MAX = 10  # poor days that a report names of each month
 REPORT_STRATA_MAX = 20  # strata of one dimension that a comparison spells out
 QUESTION_CHOICES_MAX = 24  # what a person can choose from at one look
 MAILBOX_ROUND_MAX = 256  # stimuli that share one journal group; more only delays the first
+TALLY_ROWS_MAX = 60_000  # groups of one recount; in columns of codes they stay under a mebibyte
