@@ -95,7 +95,7 @@ def _settle(run: Run) -> list[Event]:
                 return [event("step.skipped", step_id=step_id, code="step.input_missing", lacks=lacking)]
             if run.kept and _ready(run, step):
                 key = _key(run, step)
-                if key in run.kept:
+                if key in run.kept and _unchanged(run, key):
                     return [event("step.reused", step_id=step_id, key=key)]
     return []
 
@@ -105,6 +105,11 @@ def _key(run: Run, step: Step) -> str:
         return step_key(step, gates.resolved(run, step))
     except PlanError:
         return ""
+
+
+def _unchanged(run: Run, key: str) -> bool:
+    """Whether every source that a kept result was read from is still the same."""
+    return all(run.sources.get(name) == mark for name, mark in run.kept[key].fingerprints.items())
 
 
 def step_key(step: Step, arguments: Any) -> str:

@@ -56,36 +56,41 @@ class Decision:
     refusal: DulyError | None = None
 
 
-def decide(run: Run | None, stimulus: Stimulus) -> Decision:
-    """The decision on a stimulus. Raises nothing but ``AssertionError`` for a broken invariant."""
+Seal = Callable[[bytes], str]
+
+
+def decide(run: Run | None, stimulus: Stimulus, seal: Seal) -> Decision:
+    """The decision on a stimulus. ``seal`` gives the salted digest under which bytes of this run are kept.
+
+    Raises nothing but ``BrokenInvariant``.
+    """
     if run is None:
         if not isinstance(stimulus, Submitted):
             return Decision(None, refusal=RunError("run.unknown", "There is no such run."))
-        return _submit(stimulus)
+        return _submit(stimulus, seal)
     verb = TABLE[run.phase, stimulus.kind]
     if verb != HANDLED:
         return Decision(run, refusal=_refusal(run, verb))
     try:
         events = _HANDLERS[stimulus.kind](run, stimulus)
     except AuthorityError as error:
-        return _conclude(run, [person.refusal(error.code)], stimulus, refusal=error)
+        return _conclude(run, [person.refusal(error.code)], stimulus, seal, refusal=error)
     except DulyError as error:
         return Decision(run, refusal=error)
     refused = getattr(stimulus, "error", None) if stimulus.kind == "authority_refused" else None
-    return _conclude(run, events, stimulus, refusal=refused)
+    return _conclude(run, events, stimulus, seal, refusal=refused)
 
 
-def _submit(stimulus: Submitted) -> Decision:
-    first = planning.submitted(None, stimulus)
-    run = evolve(None, first[0])
+def _submit(stimulus: Submitted, seal: Seal) -> Decision:
+    run, first = _apply(None, planning.submitted(None, stimulus), seal)
     more = planning.bring_plan(run, stimulus.plan) if stimulus.plan is not None else []
-    decision = _conclude(run, more, stimulus)
+    decision = _conclude(run, more, stimulus, seal)
     assert decision.run is not None
     return Decision(decision.run, [*first, *decision.events], pending(decision.run))
 
 
 def _conclude(
-    run: Run, events: list[Event], stimulus: Stimulus, refusal: DulyError | None = None
+    run: Run, events: list[Event], stimulus: Stimulus, seal: Seal, refusal: DulyError | None = None
 ) -> Decision:
     """Applies the events, lets the run go on by itself, and finds the orders that are new."""
     moment = Moment(stimulus.now_ms, stimulus.fresh)
@@ -94,23 +99,26 @@ def _conclude(
     active = not run.phase.waits and not run.phase.ended
     if events and stimulus.elapsed_ms and active and events[0].kind != "run.submitted":
         events[0] = replace(events[0], facts={**events[0].facts, "elapsed_ms": stimulus.elapsed_ms})
-    after, done = _apply(run, events)
+    after, done = _apply(run, events, seal)
     while more := advance(after, moment):
-        after, applied = _apply(after, more)
+        after, applied = _apply(after, more, seal)
         done += applied
     for name in after.budget.to_warn() if not after.phase.ended else ():
-        after, applied = _apply(after, [event("budget.warned", name=name, percent=80)])
+        after, applied = _apply(after, [event("budget.warned", name=name, percent=80)], seal)
         done += applied
     orders = [order for order in pending(after) if order.key not in before]
     return Decision(after, done, [*orders, *_closing(run, after)], refusal)
 
 
-def _apply(run: Run, events: Sequence[Event]) -> tuple[Run, list[Event]]:
+def _apply(run: Run | None, events: Sequence[Event], seal: Seal) -> tuple[Run, list[Event]]:
     done = []
     for one in events:
+        if one.attached:
+            one = replace(one, artifacts={name: seal(data) for name, data in one.attached.items()})
         run = evolve(run, one)
         invariants.check(run)
         done.append(replace(one, facts={**one.facts, "phase": str(run.phase)}))
+    assert run is not None
     return run, done
 
 

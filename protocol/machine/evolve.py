@@ -128,6 +128,7 @@ def _drafted(run: Run, event: Event) -> Run:
         outputs={},
         approved=False,
         used_playbooks=used,
+        sources=event.facts["fingerprints"],
         verification="",
         checks=(),
         verdict="none",

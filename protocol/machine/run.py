@@ -118,6 +118,7 @@ class Run:
     steps: Mapping[str, StepState] = field(default_factory=dict)
     outputs: Mapping[str, bytes] = field(default_factory=dict)
     kept: Mapping[str, Kept] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)  # fingerprints when the plan was drafted
     failed_keys: frozenset[str] = frozenset()
     rejected_plans: frozenset[str] = frozenset()
     approved: bool = False

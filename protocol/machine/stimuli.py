@@ -66,11 +66,15 @@ class CacheReplied(Stimulus):
 
 @dataclass(frozen=True, kw_only=True)
 class Drafted(Stimulus):
-    """The planner's answer: a plan, a question, or an error (``plan.no_alternative``, ``model.none``, ...)."""
+    """The planner's answer: a plan, a question, or an error (``plan.no_alternative``, ``model.none``, ...).
+
+    ``fingerprints`` are the sources as they are now: a kept result is used again only where its source is unchanged.
+    """
 
     kind: ClassVar[str] = "drafted"
     plan: Plan | None = None
     playbook: str = ""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
     error: DulyError | None = None
 

@@ -98,6 +98,7 @@ NONCE_KEPT_SECONDS = (
 )  # after expiry a grant is refused by age; a week covers any clock set back
 PACKAGE_OPEN_SECONDS_MAX = 30  # importing a package's functions; slower ones do too much at import
 RECORDS_FOUND_MAX = 100  # records that are read back at once; who wants more writes a query
+SURVEY_SECONDS_MAX = 600  # a preparer may read a large file; a person waits for it once
 ANSWERS_MAX = (
     12  # questions to a person about one request; more means that the request should be written again
 )
@@ -111,3 +112,4 @@ REPORT_STRATA_MAX = 20  # strata of one dimension that a comparison spells out
 QUESTION_CHOICES_MAX = 24  # what a person can choose from at one look
 MAILBOX_ROUND_MAX = 256  # stimuli that share one journal group; more only delays the first
 TALLY_ROWS_MAX = 60_000  # groups of one recount; in columns of codes they stay under a mebibyte
+ACTOR_TRIES_MAX = 5  # an actor that is restarted answers within a few tries; more would hide that it cannot start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...plan import refs, validate
 from ...plan.plan import Plan, Step
 from ...plan.request import Binding
@@ -14,6 +16,8 @@ from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
 from ..stimuli import Bound, CacheReplied, Drafted, Submitted
+
+_NONE: Mapping[str, str] = {}
 
 
 def submitted(run: None, stimulus: Submitted) -> list[Event]:
@@ -115,7 +119,7 @@ def drafted(run: Run, stimulus: Drafted) -> list[Event]:
         return [ends.ask("bind", stimulus.question)]
     if stimulus.plan is None:
         return _no_plan(run, stimulus.error or PlanError("plan.none", "The planner gave no plan."))
-    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run))
+    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints)
 
 
 def _no_plan(run: Run, error: DulyError) -> list[Event]:
@@ -130,7 +134,7 @@ def _no_plan(run: Run, error: DulyError) -> list[Event]:
     return [*events, ends.end(Phase.FAILED, error.code, str(error), next_owner="person")]
 
 
-def drafted_plan(run: Run, plan: Plan, playbook: str) -> list[Event]:
+def drafted_plan(run: Run, plan: Plan, playbook: str, fingerprints: Mapping[str, str] = _NONE) -> list[Event]:
     """``plan.drafted``, or the refusal with every fault and the end of the run."""
     faults = validate.faults_of(plan, run.descriptors, run.mandate.scope)
     code = "plan.refused"
@@ -156,6 +160,7 @@ def drafted_plan(run: Run, plan: Plan, playbook: str) -> list[Event]:
             number=plan.provenance.number,
             steps=len(plan.steps),
             playbook=playbook,
+            fingerprints=dict(fingerprints),
         )
     ]
 

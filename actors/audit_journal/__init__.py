@@ -1,0 +1,1 @@
+"""The actor that orders and chains events and signs checkpoints."""

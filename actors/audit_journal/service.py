@@ -1,0 +1,24 @@
+"""The journal's service: every message is one group, acknowledged when it is on disk."""
+
+from __future__ import annotations
+
+from duly.protocol.wire.envelope import Envelope
+from duly.protocol.wire.errors import WireError
+from duly.storage.ports import JournalWriting
+
+from ..messages import Appended, AppendEvents, EpochTaken, TakeEpoch
+from ..service import Reply, Service
+
+
+def journal_service(journal: JournalWriting) -> Service:
+    """The service over an open journal."""
+
+    async def append(body: AppendEvents, blobs: list[bytes], envelope: Envelope) -> Reply:
+        if body.count != len(blobs):
+            raise WireError("wire.blob_count", f"{body.count} events were announced and {len(blobs)} came.")
+        return Reply(Appended(seqs=journal.append(blobs)))
+
+    async def take_epoch(body: TakeEpoch, blobs: list[bytes], envelope: Envelope) -> Reply:
+        return Reply(EpochTaken(epoch=journal.take_epoch()))
+
+    return Service("audit_journal", {AppendEvents: append, TakeEpoch: take_epoch})

@@ -1,0 +1,1 @@
+"""The actors that run granted steps through their node's tool hosts."""

@@ -1,0 +1,228 @@
+"""Performs orders: asks the right actor, and brings its answer back as a stimulus.
+
+Nothing here decides. An order whose actor went away is asked again a bounded number of times where asking is harmless
+(planning, cache, verification); a dispatch is never repeated here: its calls come back as lost, and the machine judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from duly.protocol.authority.plan_entry import PlanEntry
+from duly.protocol.machine import effects, stimuli
+from duly.protocol.machine.run import Run
+from duly.protocol.machine.stimuli import Stimulus
+from duly.protocol.plan.cache_entry import facts_of
+from duly.protocol.plan.plan import Plan
+from duly.protocol.plan.request import Binding, Question
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import DulyError, error_from_data
+from duly.protocol.wire.limits import ACTOR_TRIES_MAX, ARTIFACT_BYTES_MAX
+
+from ..caller import Caller
+from ..messages import (
+    AskBinding,
+    AskDraft,
+    BindingFound,
+    CancelRun,
+    Done,
+    LookedUp,
+    LookUp,
+    PlanDrafted,
+    StoreEntry,
+)
+from .clock import Clock
+from .dispatcher import Dispatcher
+from .grants import Signer
+from .packages import Packages
+from .verification import Verification
+
+Make = Callable[[int, str], Stimulus]
+Post = Callable[[str, Make], object]
+T = TypeVar("T")
+
+
+class Performer:
+    def __init__(
+        self,
+        *,
+        caller: Caller,
+        clock: Clock,
+        signer: Signer,
+        packages: Packages,
+        dispatcher: Dispatcher,
+        verification: Verification,
+    ) -> None:
+        self._caller = caller
+        self._clock = clock
+        self._signer = signer
+        self._packages = packages
+        self._dispatcher = dispatcher
+        self._verification = verification
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.post: Post = lambda run_id, make: None
+        self.verdict_seq: Callable[[str], int] = lambda run_id: 0
+
+    def perform(self, run: Run, order: effects.Order) -> None:
+        """Starts an order; its answer arrives in the mailbox."""
+        task = asyncio.get_running_loop().create_task(self._perform(run, order))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _perform(self, run: Run, order: effects.Order) -> None:
+        match order:
+            case effects.Bind():
+                await self._answer(run, self._bind(run, order))
+            case effects.LookUpPlan():
+                await self._answer(run, self._look_up(run, order))
+            case effects.Draft():
+                await self._answer(run, self._draft(run, order))
+            case effects.Dispatch():
+                await self._dispatcher.run(run, order, self.post)
+            case effects.CheckSteps():
+                await self._answer(run, self._verification.check(run, order))
+            case effects.PrepareVerification():
+                await self._answer(run, self._verification.prepare(run))
+            case effects.Judge():
+                await self._answer(run, self._verification.judge(run, order))
+            case effects.StorePlan():
+                await self._store(run, order)
+            case effects.CancelCalls():
+                await self._cancel(run)
+            case effects.Wake():
+                await self._wake(run, order)
+            case _:
+                raise TypeError(order)
+
+    async def _answer(self, run: Run, making: Coroutine[Any, Any, Make]) -> None:
+        self.post(run.run_id, await making)
+
+    async def _bind(self, run: Run, order: effects.Bind) -> Make:
+        async def ask() -> Make:
+            opened = await self._packages.get(run.mandate.package)
+            body = AskBinding(
+                package=run.mandate.package,
+                agent=run.agent.name,
+                request=run.request.to_data(),
+                answers=dict(order.answers),
+            )
+            found, _ = await self._caller.ask(
+                "planner", body, BindingFound, blobs=[opened.catalogue], run_id=run.run_id
+            )
+            binding = Binding.model_validate(found.binding)
+            return lambda now, fresh: stimuli.Bound(now_ms=now, fresh=fresh, binding=binding)
+
+        return await self._again(ask, _no_plan)
+
+    async def _draft(self, run: Run, order: effects.Draft) -> Make:
+        async def ask() -> Make:
+            opened = await self._packages.get(run.mandate.package)
+            marks = await self._packages.fingerprints(opened) if order.replan else {}
+            body = AskDraft(
+                package=run.mandate.package,
+                agent=run.agent.name,
+                request=run.request.to_data(),
+                binding=order.binding.to_data(),
+                mode=order.mode,
+                plan_id=order.plan_id,
+                version=order.version,
+                replan=order.replan,
+                reason=order.reason,
+                exclude=list(order.exclude),
+                guidance=list(order.guidance),
+            )
+            descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
+            reply, blobs = await self._caller.ask(
+                "planner", body, PlanDrafted, blobs=[opened.catalogue, descriptors], run_id=run.run_id
+            )
+            return _drafted(reply, blobs, marks)
+
+        return await self._again(ask, _no_plan)
+
+    async def _look_up(self, run: Run, order: effects.LookUpPlan) -> Make:
+        def miss(error: DulyError) -> Make:
+            return lambda now, fresh: stimuli.CacheReplied(now_ms=now, fresh=fresh, outcome="miss")
+
+        async def ask() -> Make:
+            facts = {"request": run.request.to_data(), "digests": await self._facts(run, order.binding)}
+            reply, blobs = await self._caller.ask(
+                "plan_cache", LookUp(key=order.cache_key, facts=facts), LookedUp, run_id=run.run_id
+            )
+            plan = Plan.model_validate(canon.decode(blobs[0])) if blobs else None
+            return lambda now, fresh: stimuli.CacheReplied(
+                now_ms=now,
+                fresh=fresh,
+                outcome=reply.outcome,
+                plan=plan,
+                reasons=reply.reasons,
+                tampered=reply.tampered,
+            )
+
+        return await self._again(ask, miss)
+
+    async def _facts(self, run: Run, binding: Binding) -> dict[str, str]:
+        opened = await self._packages.get(run.mandate.package)
+        playbook = opened.package.playbook_digest(binding.playbook) if binding.playbook else ""
+        descriptors = canon.digest("descriptors", {n: d.digest() for n, d in run.descriptors.items()})
+        return facts_of(opened.digests(), descriptors, playbook, binding)
+
+    async def _store(self, run: Run, order: effects.StorePlan) -> None:
+        """Keeps the plan of a run that passed. A cache that cannot be written costs a draft later, never a run."""
+        entry = PlanEntry(
+            key=order.cache_key,
+            plan=canon.encode(order.plan.to_data()),
+            plan_digest=order.plan.content_digest(),
+            request=canon.encode(run.request.to_data()),
+            facts=await self._facts(run, order.binding),
+            run_id=run.run_id,
+            verdict_seq=self.verdict_seq(run.run_id),
+            created_ms=self._clock.now_ms(),
+        )
+        body = StoreEntry(key=order.cache_key, entry=entry.sign(self._signer.private))
+        await self._caller.ask("plan_cache", body, Done, run_id=run.run_id)
+
+    async def _cancel(self, run: Run) -> None:
+        for index in range(self._caller.count("executor")):
+            await self._caller.ask(
+                "executor", CancelRun(run_id=run.run_id), Done, index=index, run_id=run.run_id
+            )
+
+    async def _wake(self, run: Run, order: effects.Wake) -> None:
+        await asyncio.sleep(max(0, order.at_ms - self._clock.now_ms()) / 1000)
+        self.post(run.run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
+
+    async def _again(self, ask: Callable[[], Awaitable[Make]], give_up: Callable[[DulyError], Make]) -> Make:
+        """Asks until there is an answer; only a lost actor is asked again, and not for ever."""
+        for attempt in range(1, ACTOR_TRIES_MAX + 1):
+            try:
+                return await ask()
+            except DulyError as error:
+                if error.code != "runtime.actor_lost" or attempt == ACTOR_TRIES_MAX:
+                    return give_up(error)
+        raise AssertionError("unreachable")
+
+
+def _no_plan(error: DulyError) -> Make:
+    return lambda now, fresh: stimuli.Drafted(now_ms=now, fresh=fresh, error=error)
+
+
+def _drafted(reply: PlanDrafted, blobs: list[bytes], marks: dict[str, str]) -> Make:
+    plan = (
+        Plan.model_validate(canon.decode(blobs[0], bytes_max=ARTIFACT_BYTES_MAX)) if reply.has_plan else None
+    )
+    return lambda now, fresh: stimuli.Drafted(
+        now_ms=now,
+        fresh=fresh,
+        plan=plan,
+        playbook=reply.playbook,
+        fingerprints=marks,
+        question=Question.model_validate(reply.question) if reply.question else None,
+        error=error_from_data(reply.error) if reply.error else None,
+    )

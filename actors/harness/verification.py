@@ -1,0 +1,151 @@
+"""The harness's side of verification: it carries outputs to the verifier and signs the reads that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duly.protocol.authority.grant import arguments_bytes
+from duly.protocol.machine import effects, gates, stimuli
+from duly.protocol.machine.run import DONE, GONE, Run
+from duly.protocol.machine.stimuli import Stimulus
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import DulyError, PlanError
+from duly.protocol.wire.limits import ACTOR_TRIES_MAX
+
+from ..caller import Caller
+from ..messages import AskJudgement, AskReads, GrantedRead, JudgementGiven, ReadsNamed, StepOutput
+from .grants import Granted, Signer, Wanted
+from .packages import Packages
+
+Make = Callable[[int, str], Stimulus]
+
+
+class Verification:
+    def __init__(self, caller: Caller, signer: Signer, packages: Packages) -> None:
+        self._caller = caller
+        self._signer = signer
+        self._packages = packages
+
+    async def prepare(self, run: Run) -> Make:
+        """Which reads the verifier wants."""
+
+        async def ask() -> Make:
+            steps, blobs = self._outputs(run)
+            reply, _ = await self._caller.ask(
+                "verifier",
+                AskReads(package=run.mandate.package, steps=steps),
+                ReadsNamed,
+                blobs=blobs,
+                run_id=run.run_id,
+            )
+            return lambda now, fresh: stimuli.ReadsWanted(now_ms=now, fresh=fresh, reads=reply.reads)
+
+        return await self._again(ask)
+
+    async def judge(self, run: Run, order: effects.Judge) -> Make:
+        """The judgement, its reads granted one by one for the verifier's own host."""
+
+        async def ask() -> Make:
+            reply = await self._judgement(run, order.reads, None)
+            return lambda now, fresh: stimuli.Judged(
+                now_ms=now, fresh=fresh, outcome=reply.outcome, reason=reply.reason, checks=reply.checks
+            )
+
+        return await self._again(ask)
+
+    async def check(self, run: Run, order: effects.CheckSteps) -> Make:
+        """Schema and rules of some steps, before something that writes depends on them."""
+
+        async def ask() -> Make:
+            reply = await self._judgement(run, [], list(order.step_ids))
+            return lambda now, fresh: stimuli.ChecksReturned(now_ms=now, fresh=fresh, checks=reply.checks)
+
+        def give_up(error: DulyError) -> Make:
+            checks = [
+                {
+                    "check_id": f"verifier:{name}",
+                    "kind": "rule",
+                    "step_id": name,
+                    "outcome": "fail",
+                    "reason": error.message,
+                    "mandatory": True,
+                }
+                for name in order.step_ids
+            ]
+            return lambda now, fresh: stimuli.ChecksReturned(now_ms=now, fresh=fresh, checks=checks)
+
+        return await self._again(ask, give_up)
+
+    async def _judgement(
+        self, run: Run, reads: Sequence[dict[str, Any]], only: list[str] | None
+    ) -> JudgementGiven:
+        steps, blobs = self._outputs(run)
+        granted = await self._grant(run, reads) if reads else None
+        named = []
+        if granted is not None:
+            start = len(blobs)
+            blobs += granted.arguments
+            named = [
+                GrantedRead(read_id=str(read["read_id"]), nonce=call.nonce, blob=start + call.blob)
+                for read, call in zip(reads, granted.calls, strict=True)
+            ]
+        body = AskJudgement(
+            package=run.mandate.package,
+            steps=steps,
+            only=only,
+            missing=[name for name, state in run.steps.items() if state.status in GONE],
+            grants=granted.envelope if granted else None,
+            reads=named,
+        )
+        reply, _ = await self._caller.ask("verifier", body, JudgementGiven, blobs=blobs, run_id=run.run_id)
+        return reply
+
+    async def _grant(self, run: Run, reads: Sequence[dict[str, Any]]) -> Granted:
+        descriptors = (await self._packages.get(run.mandate.package)).descriptors
+        wanted = [
+            Wanted(
+                step_id=f"verify-{index}",
+                attempt=1,
+                tool=str(read["tool"]),
+                descriptor=descriptors[str(read["tool"])].digest(),
+                effect="read",
+                arguments=read["arguments"],
+                timeout_seconds=descriptors[str(read["tool"])].timeout_seconds,
+            )
+            for index, read in enumerate(reads)
+        ]
+        return self._signer.grant(
+            run.run_id, run.mandate.package, run.plan_digest, "verify", wanted, rows_max=0
+        )
+
+    def _outputs(self, run: Run) -> tuple[list[StepOutput], list[bytes]]:
+        """Plan, descriptors, and every finished step's output and resolved arguments."""
+        assert run.plan is not None
+        descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
+        blobs = [canon.encode(run.plan.to_data()), descriptors]
+        steps = []
+        for step in run.plan.steps:
+            if run.steps[step.step_id].status not in DONE:
+                continue
+            try:
+                arguments = arguments_bytes(gates.resolved(run, step))
+            except PlanError:
+                arguments = arguments_bytes(None)
+            steps.append(StepOutput(step_id=step.step_id, output=len(blobs), arguments=len(blobs) + 1))
+            blobs += [run.outputs[step.step_id], arguments]
+        return steps, blobs
+
+    async def _again(
+        self, ask: Callable[[], Any], give_up: Callable[[DulyError], Make] | None = None
+    ) -> Make:
+        for attempt in range(1, ACTOR_TRIES_MAX + 1):
+            try:
+                return await ask()  # type: ignore[no-any-return]
+            except DulyError as error:
+                if error.code != "runtime.actor_lost" or attempt == ACTOR_TRIES_MAX:
+                    failed = error
+                    break
+        if give_up is not None:
+            return give_up(failed)
+        return lambda now, fresh: stimuli.VerifierLost(now_ms=now, fresh=fresh, error=failed)

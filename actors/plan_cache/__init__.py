@@ -1,0 +1,1 @@
+"""The actor that keeps plans."""
