@@ -55,7 +55,6 @@ class _Opened:
     data: Path
     secrets: dict[str, str]
     tools: dict[str, Tool]
-    run_calls: Any
 
 
 class Worker:
@@ -66,6 +65,7 @@ class Worker:
         self._scratch = scratch
         self._sending = threading.Lock()
         self._opened: _Opened | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     def run(self) -> None:
         while (received := self._frames.read()) is not None:
@@ -74,8 +74,10 @@ class Worker:
                 self._open(message)
             elif message["op"] == "describe":
                 self._describe(message)
-            elif self._opened is not None:
-                self._opened.run_calls(message, blobs)
+            elif self._threads is not None:
+                self._threads.submit(self._calls, message, blobs)
+            else:
+                self._calls(message, blobs)
 
     def _open(self, message: Message) -> None:
         try:
@@ -89,12 +91,10 @@ class Worker:
             broken = ToolError("tool.package_broken", _text_of(problem), place=message["package"])
             self._send({"id": message["id"], "outcome": "error", **_error_fields(broken)})
             return
-        run_calls: Any = self._calls
         if message["concurrent"]:
             threading.stack_size(_THREAD_STACK_BYTES)
-            threads = ThreadPoolExecutor(CONCURRENT_CALLS_PER_WORKER_MAX)
-            run_calls = lambda calls, blobs: threads.submit(self._calls, calls, blobs)
-        self._opened = _Opened(package.folder, data, message["secrets"], tools, run_calls)
+            self._threads = ThreadPoolExecutor(CONCURRENT_CALLS_PER_WORKER_MAX)
+        self._opened = _Opened(package.folder, data, message["secrets"], tools)
         self._send({"id": message["id"], "outcome": "ok"})
 
     def _describe(self, message: Message) -> None:

@@ -12,13 +12,14 @@ The input schema comes from the type hints, the description from the docstring. 
 
 from __future__ import annotations
 
+import importlib.abc
 import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
@@ -77,15 +78,20 @@ def tool(
     return marked if function is None else marked(function)
 
 
-def load_module(path: Path, digest: str) -> ModuleType:
-    """The module of a package's file, under a name that nothing else has; its folder does not join ``sys.path``."""
+def load_module(source: bytes, path: Path, digest: str) -> ModuleType:
+    """The module of a package's file, made of exactly these (checked) bytes, not of what lies at ``path`` by now.
+
+    It has a name that nothing else has, and its folder does not join ``sys.path``: no file of a package can take the
+    place of a library's module.
+    """
     name = f"duly_package_{digest[:16]}_{path.stem}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+    spec = importlib.util.spec_from_loader(name, _BytesLoader(source, path), origin=str(path))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    module.__file__ = str(path)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -93,6 +99,20 @@ def load_module(path: Path, digest: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _BytesLoader(importlib.abc.InspectLoader):
+    """Compiles given bytes: neither the file nor a cached compilation of it is read."""
+
+    def __init__(self, source: bytes, path: Path) -> None:
+        self._source = source
+        self._path = path
+
+    def get_source(self, fullname: str) -> str:
+        return importlib.util.decode_source(self._source)
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._source, str(self._path))
 
 
 def tools_of(module: ModuleType, server: str, names: Sequence[str], timeout_seconds: int) -> list[Tool]:

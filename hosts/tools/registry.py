@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-from duly.protocol.plan.manifest import Manifest, MetricTools, PythonTools
+from duly.protocol.plan.manifest import Manifest, MetricTools, PythonTools, ReportTools, SqliteTools, SqlTools
 from duly.protocol.plan.manifest_toml import parse_manifest
 from duly.protocol.plan.package import MANIFEST_FILE
 from duly.protocol.wire import canon
@@ -16,10 +17,11 @@ from duly.protocol.wire.errors import PackageError
 from duly.protocol.wire.ids import digest_bytes
 from duly.protocol.wire.limits import PACKAGE_BYTES_MAX, PACKAGE_DEPTH_MAX, PACKAGE_FILES_MAX
 
-from . import python
+from . import python, survey
 from .context import Tool
 
-OWN_SERVER = "duly"
+VERIFY_SERVER = "verify"  # the verifier's own recounting, built from nothing that a plan says
+OWN_SERVERS = frozenset((survey.SERVER, VERIFY_SERVER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Snapshot:
     folder: Path
     digest: str
     manifest: Manifest
+    files: Mapping[str, bytes]
+
+    def module(self, file: str) -> ModuleType:
+        """A Python file of the package, loaded. Runs package code."""
+        return python.load_module(self.files[file], self.folder / file, self.digest)
 
 
 def open_package(folder: Path, digest: str) -> Snapshot:
@@ -45,17 +52,26 @@ def open_package(folder: Path, digest: str) -> Snapshot:
             place=str(folder),
             hint="Remove the folder and submit the request again.",
         )
-    return Snapshot(folder, digest, parse_manifest(files[MANIFEST_FILE], str(folder / MANIFEST_FILE)))
+    manifest = parse_manifest(files[MANIFEST_FILE], str(folder / MANIFEST_FILE))
+    return Snapshot(folder, digest, manifest, files)
 
 
 def load(snapshot: Snapshot, *, only: str = "") -> dict[str, Tool]:
     """The tools of a snapshot by full name, of one server or of all. Runs package code where a server has any."""
     tools: list[Tool] = []
+    for name in OWN_SERVERS & set(snapshot.manifest.tools):
+        raise PackageError(
+            "package.reserved_name", f"The server name {name!r} is duly's own; choose another."
+        )
     for server, entry in snapshot.manifest.tools.items():
         if only in ("", server):
             tools += _KINDS[type(entry)](snapshot, server, entry)
-    if only in ("", OWN_SERVER):
-        tools += _own_tools(snapshot)
+    if only in ("", survey.SERVER):
+        tools += survey.tools(snapshot.manifest, snapshot.module)
+    if only in ("", VERIFY_SERVER) and snapshot.manifest.sources:
+        from . import tally
+
+        tools += tally.tools(VERIFY_SERVER)
     return {tool.descriptor.full_name: tool for tool in tools}
 
 
@@ -80,6 +96,8 @@ def _walk(folder: Path, depth: int) -> Iterable[Path]:
     if depth > PACKAGE_DEPTH_MAX or not folder.is_dir():
         return
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        if entry.name == "__pycache__":
+            continue  # never read: modules are made of checked bytes
         mode = entry.stat(follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             yield from _walk(Path(entry.path), depth + 1)
@@ -98,15 +116,32 @@ def _metrics(snapshot: Snapshot, server: str, entry: MetricTools) -> Iterable[To
 
 
 def _python(snapshot: Snapshot, server: str, entry: PythonTools) -> Iterable[Tool]:
-    module = python.load_module(snapshot.folder / entry.file, snapshot.digest)
+    module = snapshot.module(entry.file)
     return python.tools_of(module, server, entry.functions, entry.timeout_seconds)
+
+
+def _report(snapshot: Snapshot, server: str, entry: ReportTools) -> Iterable[Tool]:
+    from . import report
+
+    return report.tools(server, entry.timeout_seconds)
+
+
+def _sql(snapshot: Snapshot, server: str, entry: SqlTools) -> Iterable[Tool]:
+    from . import sql
+
+    return sql.tools(server, entry, snapshot.manifest.sources)
+
+
+def _sqlite(snapshot: Snapshot, server: str, entry: SqliteTools) -> Iterable[Tool]:
+    from . import sqlite
+
+    return sqlite.tools(server, entry)
 
 
 _KINDS: dict[type, Callable[..., Iterable[Tool]]] = {
     MetricTools: _metrics,
+    ReportTools: _report,
+    SqlTools: _sql,
     PythonTools: _python,
+    SqliteTools: _sqlite,
 }
-
-
-def _own_tools(snapshot: Snapshot) -> Iterable[Tool]:
-    return ()
