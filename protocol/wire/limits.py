@@ -64,6 +64,7 @@ PACKAGE_DEPTH_MAX = 8  # folders inside folders
 APPROVAL_TTL_SECONDS = (
     7 * 24 * 3_600
 )  # steps of an approved plan may wait at gates of their own for some days
+RUNS_LISTED = 20  # what `duly runs` shows on one screen unless told otherwise
 CACHE_MAX_AGE_DAYS = 7  # what `duly cache evict` removes unless told otherwise
 DUCKDB_MEMORY_BYTES_MAX = 1 << 30  # a read shares the machine with the runtime
 DUCKDB_THREADS_MAX = 1  # reads of one level already run side by side
@@ -112,4 +113,6 @@ REPORT_STRATA_MAX = 20  # strata of one dimension that a comparison spells out
 QUESTION_CHOICES_MAX = 24  # what a person can choose from at one look
 MAILBOX_ROUND_MAX = 256  # stimuli that share one journal group; more only delays the first
 TALLY_ROWS_MAX = 60_000  # groups of one recount; in columns of codes they stay under a mebibyte
-ACTOR_TRIES_MAX = 5  # an actor that is restarted answers within a few tries; more would hide that it cannot start
+ACTOR_TRIES_MAX = (
+    5  # an actor that is restarted answers within a few tries; more would hide that it cannot start
+)

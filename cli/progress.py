@@ -1,0 +1,203 @@
+"""Live progress of a run: one line for each thing that matters, and on a terminal one more that is painted over.
+
+Written for both: in a pipe the lines alone tell the whole story.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from duly.protocol.plan.plan import Plan
+from duly.protocol.plan.schedule import levels
+
+from .layout import COLUMNS, count, duration, labelled, shortened, table
+from .output import say
+
+LoadPlan = Callable[[int], Plan | None]
+Facts = Mapping[str, Any]
+
+
+class Progress:
+    """What is known of a run from its events. ``load_plan`` gives the plan that the event with that number drafted."""
+
+    def __init__(self, load_plan: LoadPlan, limits: Mapping[str, int] | None = None) -> None:
+        self._load_plan = load_plan
+        self._limits = dict(limits or {})
+        self._plan: Plan | None = None
+        self._levels: list[list[str]] = []
+        self._states: dict[str, str] = {}
+        self._calls = 0
+        self._first_ms = 0
+        self._now_ms = 0
+        self._status = False
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Says what an event means for a person, if anything, and paints the status line again."""
+        self._now_ms = _milliseconds(event["time"])
+        self._first_ms = self._first_ms or self._now_ms
+        handler = _HANDLERS.get(event["kind"])
+        lines = handler(self, event["facts"], event) if handler is not None else []
+        self.wipe()
+        if lines:
+            say(lines)
+        self._paint()
+
+    def wipe(self) -> None:
+        """Takes the status line away, so that something else can be printed."""
+        if self._status:
+            sys.stdout.write("\r\x1b[2K")
+            sys.stdout.flush()
+            self._status = False
+
+    def _paint(self) -> None:
+        if not sys.stdout.isatty() or not self._states:
+            return
+        running = [name for name, state in self._states.items() if state == "running"]
+        done = sum(state in ("done", "reused") for state in self._states.values())
+        text = f"{done} of {count(len(self._states), 'step')} done"
+        if running:
+            text = f"{self._level_of(running[0])}, running {', '.join(running)}; {text}"
+        text += f"; {duration(self._now_ms - self._first_ms)}"
+        if "tool_calls" in self._limits:
+            text += f"; calls {self._calls} of {self._limits['tool_calls']}"
+        sys.stdout.write("\r" + shortened(text, COLUMNS - 1))
+        sys.stdout.flush()
+        self._status = True
+
+    def _level_of(self, step_id: str) -> str:
+        for number, level in enumerate(self._levels, 1):
+            if step_id in level:
+                return f"level {number} of {len(self._levels)}"
+        return "level ?"
+
+    def _routed(self, facts: Facts, event: Facts) -> list[str]:
+        weights = ", ".join(str(name).replace("_", " ") for name in facts.get("weights", ()))
+        counted = f" ({weights})" if weights else ""
+        return labelled(
+            "route", f"{facts['route']}, score {facts['score']}{counted}: {facts.get('reason', '')}"
+        )
+
+    def _cached(self, facts: Facts, event: Facts) -> list[str]:
+        if event["kind"] == "plan.cache_hit":
+            return labelled("cache", "hit: this plan passed before and is used again")
+        reasons = ", ".join(map(str, facts.get("reasons", ())))
+        return labelled("cache", f"stale, not served: {reasons} changed")
+
+    def _drafted(self, facts: Facts, event: Facts) -> list[str]:
+        plan = self._load_plan(event["seq"])
+        source = facts.get("playbook") or facts.get("origin", "")
+        name = f"version {facts['version']}, {count(facts['steps'], 'step')}, from {source}"
+        if plan is None:
+            return labelled("plan", name)
+        self._plan, self._levels = plan, levels(plan)
+        self._states = {step.step_id: "waiting" for step in plan.steps}
+        return [*labelled("plan", name), *plan_lines(plan)]
+
+    def _started(self, facts: Facts, event: Facts) -> list[str]:
+        step_id = facts["step_id"]
+        self._states[step_id] = "running"
+        self._calls += 1
+        again = f", attempt {facts['attempt']}" if facts["attempt"] > 1 else ""
+        return [] if not again else labelled("started", f"{step_id}{again}")
+
+    def _succeeded(self, facts: Facts, event: Facts) -> list[str]:
+        step_id = facts["step_id"]
+        self._states[step_id] = "done"
+        took = duration(facts["duration_us"] / 1000)
+        rows = f", {count(facts['rows'], 'row')} read" if facts.get("rows") else ""
+        return labelled("done", f"{step_id} in {took}{rows}{self._objective(step_id)}")
+
+    def _failed(self, facts: Facts, event: Facts) -> list[str]:
+        step_id = facts["step_id"]
+        self._states[step_id] = "failed"
+        return labelled("failed", f"{step_id} [{facts['code']}], then {facts['then']}")
+
+    def _passed_over(self, facts: Facts, event: Facts) -> list[str]:
+        step_id = facts["step_id"]
+        word = event["kind"].removeprefix("step.")
+        self._states[step_id] = word
+        why = {"reused": "the earlier result still holds", "skipped": "an input is missing"}.get(word, "")
+        return labelled(
+            word.replace("_", " ").removeprefix("outcome "), f"{step_id}{': ' + why if why else ''}"
+        )
+
+    def _verdict(self, facts: Facts, event: Facts) -> list[str]:
+        parts = [f"{facts[name]} {word}" for name, word in _CHECK_WORDS if facts.get(name)]
+        return labelled("verdict", f"{facts['outcome']} ({', '.join(parts) or 'no checks'})")
+
+    def _replan(self, facts: Facts, event: Facts) -> list[str]:
+        word = "replanning" if event["kind"] == "replan.triggered" else "no replan"
+        return labelled("replan", f"{word}: {facts['trigger'].replace('_', ' ')} [{facts['code']}]")
+
+    def _budget(self, facts: Facts, event: Facts) -> list[str]:
+        how = (
+            "is spent" if event["kind"] == "budget.exhausted" else f"is used to {facts.get('percent', 80)} %"
+        )
+        return labelled("budget", f"{facts['name']} {how}")
+
+    def _decided(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled(
+            "decided", _DECISIONS[event["kind"]] + (f" {facts['step_id']}" if facts.get("step_id") else "")
+        )
+
+    def _verifying(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("verify", "the verifier computes the material values its own way")
+
+    def _resumed(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("resumed", f"under epoch {facts['epoch']}")
+
+    def _objective(self, step_id: str) -> str:
+        if self._plan is None:
+            return ""
+        return f": {self._plan.step(step_id).objective}"
+
+
+_CHECK_WORDS = (("passed", "passed"), ("failed", "failed"), ("not_run", "not run"))
+_DECISIONS = {
+    "plan.approved": "plan approved",
+    "step.approved": "approved step",
+    "plan.rejected": "rejected",
+    "run.cancelled": "cancelled",
+    "authority.refused": "an approval was refused",
+}
+_HANDLERS: dict[str, Callable[[Progress, Facts, Facts], list[str]]] = {
+    "route.chosen": Progress._routed,
+    "plan.cache_hit": Progress._cached,
+    "plan.cache_stale": Progress._cached,
+    "plan.drafted": Progress._drafted,
+    "plan.approved": Progress._decided,
+    "step.approved": Progress._decided,
+    "plan.rejected": Progress._decided,
+    "authority.refused": Progress._decided,
+    "run.cancelled": Progress._decided,
+    "step.started": Progress._started,
+    "step.succeeded": Progress._succeeded,
+    "step.failed": Progress._failed,
+    "step.reused": Progress._passed_over,
+    "step.skipped": Progress._passed_over,
+    "step.outcome_unknown": Progress._passed_over,
+    "verification.started": Progress._verifying,
+    "verdict.reached": Progress._verdict,
+    "replan.triggered": Progress._replan,
+    "replan.refused": Progress._replan,
+    "budget.warned": Progress._budget,
+    "budget.exhausted": Progress._budget,
+    "run.resumed": Progress._resumed,
+}
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan as a short table: level, step, tool, what it finds out."""
+    rows = [
+        (str(number), step_id, plan.step(step_id).tool or "(model)", plan.step(step_id).objective)
+        for number, level in enumerate(levels(plan), 1)
+        for step_id in level
+    ]
+    return ["", *table(("level", "step", "tool", "objective"), rows, "  "), ""]
+
+
+def _milliseconds(time: str) -> int:
+    return int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000)

@@ -1,0 +1,106 @@
+"""Reading the stores of a data directory directly, without a runtime."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import LogError, RunError, StorageError
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
+from duly.storage.artifacts import ArtifactStore
+from duly.storage.home import VARIABLE, Home
+from duly.storage.journal_reader import JournalReader
+from duly.storage.journal_schema import RunSummary
+
+from .log_key import verifier_of
+
+RUNS_SEARCHED_MAX = 10_000
+PREFIX_CHARS_MIN = 3
+
+
+def home_of(option: str | None) -> Home:
+    """The data directory: ``--home``, else ``$DULY_HOME``, else the platform's. Touches nothing."""
+    return Home.resolve() if option is None else Home.resolve({VARIABLE: option})
+
+
+class Records:
+    """The journal and the artifacts of a data directory, to read."""
+
+    def __init__(self, journal: JournalReader, artifacts: ArtifactStore | None) -> None:
+        self.journal = journal
+        self.artifacts = artifacts
+
+    @classmethod
+    def open(cls, home: Home) -> Self:
+        """Raises ``StorageError`` ``storage.absent`` where no run was ever recorded, and as the stores do."""
+        if not home.journal.is_dir():
+            raise StorageError(
+                "storage.absent",
+                "Nothing is recorded here yet.",
+                place=str(home.root),
+                hint="Start a run with `duly run`.",
+            )
+        journal = JournalReader.open(home.journal, [verifier_of(home)])
+        try:
+            artifacts = ArtifactStore.open(home.artifacts, writer=False) if home.artifacts.is_dir() else None
+        except BaseException:
+            journal.close()
+            raise
+        return cls(journal, artifacts)
+
+    def summary(self, name: str) -> RunSummary:
+        """The run of that id, or the only one whose id begins so. Raises ``RunError``: ``run.unknown``, ``run.ambiguous``."""
+        found = self.journal.run(name)
+        if found is not None:
+            return found
+        alike = []
+        if len(name) >= PREFIX_CHARS_MIN:
+            alike = [run for run in self.journal.runs(RUNS_SEARCHED_MAX) if run.run_id.startswith(name)]
+        if len(alike) > 1:
+            ids = ", ".join(run.run_id for run in alike[:5])
+            raise RunError("run.ambiguous", f"Several runs begin with {name!r}: {ids}.")
+        if not alike:
+            raise RunError("run.unknown", f"There is no run {name!r}.", hint="`duly runs` lists all runs.")
+        return alike[0]
+
+    def event(self, seq: int) -> dict[str, Any]:
+        """The event with that number, compared with the tree."""
+        return next(iter(self.journal.entries([seq]))).event
+
+    def attached(self, event: dict[str, Any], name: str) -> Any:
+        """The value attached to an event under a name, ``None`` where it was never there or was erased."""
+        digest = event["artifacts"].get(name)
+        if digest is None or self.artifacts is None:
+            return None
+        try:
+            data = self.artifacts.get(event["run_id"], digest)
+        except LogError as error:
+            if error.code in ("log.artifact_missing", "log.artifact_erased"):
+                return None
+            raise
+        return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+
+    def close(self) -> None:
+        self.journal.close()
+        if self.artifacts is not None:
+            self.artifacts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def run_named(home: Home, name: str) -> str:
+    """The full id of a run that a person named, found in the journal. Raises as ``Records.summary``."""
+    try:
+        with Records.open(home) as records:
+            return records.summary(name).run_id
+    except StorageError as error:
+        if error.code != "storage.absent":
+            raise
+        raise RunError("run.unknown", f"There is no run {name!r}: nothing is recorded here yet.") from None

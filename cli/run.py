@@ -1,0 +1,144 @@
+"""``duly run``: open the package, sign the mandate, submit, follow to where the run stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duly.protocol.plan.plan import Plan
+from duly.protocol.plan.request import Request, new_request
+from duly.protocol.wire.errors import DulyError, PlanError, StorageError
+from duly.storage.home import Home
+
+from . import exit_codes, follow, mandate, options, person
+from .layout import labelled, paragraph
+from .mandate import Order
+from .output import emit, fail, note, say
+from .package import open_package
+from .plan_file import read_plan
+from .progress import Progress
+from .records import Records
+from .screen import JsonScreen, Screen, TextScreen
+from .start import opened
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What stands on the command line of route, plan and run, checked."""
+
+    package: str
+    request: Request
+    order: Order
+    plan: Plan | None = None
+    yes: bool = False
+    detach: bool = False
+    json: bool = False
+
+
+def asked(
+    package: str,
+    text: str,
+    *,
+    inputs: Sequence[str] = (),
+    plan: str | None = None,
+    budget: Sequence[str] = (),
+    yes: bool = False,
+    detach: bool = False,
+    json: bool = False,
+    **settings: str | None,
+) -> Asked:
+    """Everything that can be wrong with a command line is found here, before anything is started."""
+    options.one_of("--tier", settings.get("tier"), options.TIERS)
+    options.one_of("--planning", settings.get("planning"), options.PLANNINGS)
+    options.one_of("--gate", settings.get("gate"), options.GATES)
+    options.one_of("--schedule", settings.get("schedule"), options.SCHEDULES)
+    order = Order(budget=options.budget(budget), **settings)
+    request = new_request(text, options.parts(inputs))
+    brought = None if plan is None else read_plan(Path(plan))
+    return Asked(package, request, order, brought, yes, detach, json)
+
+
+def run(home: Home, wish: Asked) -> int:
+    """Runs a request; the exit code says how it stopped."""
+    with opened(home) as door:
+        package = open_package(door, home, wish.package)
+    order = mandate.draft(package, wish.request, wish.order, wish.plan)
+    screen: Screen = JsonScreen() if wish.json else text_screen(home, order.run_id, order.budget)
+    if not wish.json:
+        say(labelled("request", wish.request.text))
+        say(labelled("run", f"{order.run_id}, agent {order.agent} {order.agent_version}, tier {order.tier}"))
+    approved = mandate.approves(order)
+    if approved:
+        tools = ", ".join(approved)
+        text = (
+            f"No gate in tier {order.tier}: with this command you approve what these tools will do: {tools}."
+        )
+        if wish.json:
+            note(text)
+        else:
+            say(paragraph(text))
+    follower = follow.Follower(home, order.run_id, screen, person.key_of(home), _decider(wish))
+    fields: dict[str, Any] = {
+        "mandate": order.sign(follower.key()),
+        "request": wish.request.to_data(),
+        "plan": None if wish.plan is None else wish.plan.to_data(),
+    }
+    if wish.detach:
+        return _detached(home, order.run_id, fields, json=wish.json)
+    result = follower.request("submit", **fields)
+    return conclude(follower, result, forced=wish.yes)
+
+
+def conclude(follower: follow.Follower, result: follow.Result, *, forced: bool = False) -> int:
+    """Decides gates as far as somebody does, shows the result, and gives the exit code.
+
+    With ``--yes`` a gate that the policy gives to other people stays open: that is said, and is no error of the run.
+    """
+    try:
+        result = follower.settle(result)
+    except DulyError as error:
+        if not (forced and exit_codes.of_error(error) == exit_codes.REFUSED):
+            raise
+        fail(error, debug=False)
+    follower.screen.result(result)
+    return follow.exit_code(result)
+
+
+def text_screen(home: Home, run_id: str, limits: dict[str, int] | None = None) -> TextScreen:
+    """The screen of a person: progress with the plan, which is read from the stores when it was drafted."""
+
+    def load_plan(seq: int) -> Plan | None:
+        try:
+            with Records.open(home) as records:
+                data = records.attached(records.event(seq), "plan")
+        except StorageError as error:
+            note(f"The plan cannot be shown: {error.message}")
+            return None
+        return (
+            None
+            if data is None
+            else Plan.from_data(data, error=PlanError, code="plan.malformed", what="The plan")
+        )
+
+    return TextScreen(home, Progress(load_plan, limits))
+
+
+def _decider(wish: Asked) -> Callable[[], str]:
+    if wish.yes:
+        return follow.always
+    return follow.ask if follow.is_interactive() and not wish.json else follow.nobody
+
+
+def _detached(home: Home, run_id: str, fields: dict[str, Any], *, json: bool) -> int:
+    """Submits and does not wait; the connection is left as soon as the run is accepted."""
+    with opened(home) as door:
+        for message in door.stream("submit", **fields, detach=True):
+            if "accepted" in message or message.get("last"):
+                break
+    if json:
+        emit({"run_id": run_id})
+    else:
+        say(labelled("run", f"{run_id} goes on in the background; look at it with duly show {run_id}"))
+    return exit_codes.DONE

@@ -1,0 +1,126 @@
+"""Starting the local runtime in the background, once, however many commands ask for it at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from duly.protocol.authority.printable import readable
+from duly.protocol.wire.errors import RuntimeFault
+from duly.storage.home import Home
+
+from . import output
+from .client import FrontDoor
+
+START_SECONDS_MAX = 120.0  # Ray on a busy machine takes up to ten; a cold disk takes longer
+FIRST_WAIT_SECONDS = 0.02
+LAST_WAIT_SECONDS = 0.25
+LOG_LINES_SHOWN = 12
+LOG_TAIL_BYTES = 16_384
+
+
+def supervisor_command(home: Path) -> list[str]:
+    """The command that is the runtime of a data directory. ``-P``: nothing of the working directory is imported."""
+    return [sys.executable, "-P", "-m", "duly.hosts.supervisor", "--home", str(home)]
+
+
+def opened(home: Home) -> FrontDoor:
+    """A connection to the runtime of a data directory, which is started where none runs."""
+    try:
+        return FrontDoor.connect(home.socket_path("front"))
+    except RuntimeFault as fault:
+        if fault.code != "runtime.absent":
+            raise
+    home.prepare()
+    with _starting(home):
+        try:
+            return FrontDoor.connect(
+                home.socket_path("front")
+            )  # another command started it while this one waited
+        except RuntimeFault as fault:
+            if fault.code != "runtime.absent":
+                raise
+        output.note("starting the local runtime (the first time takes about 10 s)...")
+        return start_runtime(home)
+
+
+def start_runtime(home: Home) -> FrontDoor:
+    """Starts the supervisor in a session of its own and waits until the front door opens.
+
+    Raises ``RuntimeFault``: ``runtime.start_failed`` with the end of the log where the supervisor ended,
+    ``runtime.start_late`` where it took too long.
+    """
+    log = home.run / "supervisor.log"
+    with open(log, "ab") as written:
+        process = subprocess.Popen(
+            supervisor_command(home.root),
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            cwd="/",
+            start_new_session=True,
+        )
+    watch = os.pidfd_open(process.pid)
+    try:
+        return _awaited(home, process, watch, log)
+    finally:
+        os.close(watch)
+        process.returncode = (
+            process.returncode or 0
+        )  # it lives on without this command; nobody waits for it here
+
+
+def _awaited(home: Home, process: subprocess.Popen[bytes], watch: int, log: Path) -> FrontDoor:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    wait = FIRST_WAIT_SECONDS
+    while True:
+        try:
+            return FrontDoor.connect(home.socket_path("front"))
+        except RuntimeFault as fault:
+            if fault.code != "runtime.absent":
+                raise
+        if time.monotonic() > deadline:
+            raise RuntimeFault(
+                "runtime.start_late",
+                f"The runtime did not open its front door within {START_SECONDS_MAX:.0f} s.",
+                place=str(log),
+                hint="Stop it with `duly down`, read the log, and try again.",
+                story=_end_of(log),
+            )
+        ended, _, _ = select.select([watch], [], [], wait)
+        if ended:
+            code = process.wait()
+            raise RuntimeFault(
+                "runtime.start_failed",
+                f"The runtime ended while it started ({_ending(code)}).",
+                place=str(log),
+                story=_end_of(log),
+            )
+        wait = min(wait * 1.5, LAST_WAIT_SECONDS)
+
+
+@contextmanager
+def _starting(home: Home) -> Iterator[None]:
+    """Held by the one command that starts the runtime; the others wait here, and find it running."""
+    with open(home.run / "start.lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _end_of(log: Path) -> list[str]:
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - LOG_TAIL_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return [readable(line) for line in lines[-LOG_LINES_SHOWN:]]
+
+
+def _ending(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
