@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from duly.protocol.judgement.attribution import Bounds, Cell, change_bounds, summed
@@ -136,8 +137,12 @@ def _period(
     by_day = sql.day_expression(semantics, asked.metric) is not None
     query = sql.tally(semantics, asked.metric, period=period, filters=asked.filters, by_day=by_day)
     rows = database.rows(query, asked.metric.source)
-    days = {row[0]: Cell(row[1], row[2], number(row[3])) for row in rows} if by_day else {}
-    total = summed(days.values()) if by_day else Cell(rows[0][0], rows[0][1], number(rows[0][2]))
+    cells_found = [Cell(row[-3], row[-2], number(row[-1])) for row in rows]
+    total = summed(cells_found)
+    # A row without a day counts for its month; it belongs to no day.
+    days = {
+        row[0]: cell for row, cell in zip(rows, cells_found, strict=True) if by_day and row[0] is not None
+    }
     poor = _poor_days(asked, days)
     shown = {
         **period_data(asked.metric, period, not_empty(asked, period, total)),
@@ -156,9 +161,9 @@ def _poor_days(asked: Question, days: Mapping[datetime.date, Cell]) -> list[Outp
     rule = asked.metric.completeness
     if rule is None:
         return []
-    found = [
-        (day, cell) for day, cell in days.items() if cell.observed < rule.observed_share_min * cell.population
-    ]
+    # As written: 0.9 means nine tenths, not the float next to it.
+    least = Fraction(str(rule.observed_share_min))
+    found = [(day, cell) for day, cell in days.items() if cell.observed < least * cell.population]
     found.sort(key=lambda item: (-item[1].missing, item[0]))
     return [{"day": str(day), "missing": cell.missing, "population": cell.population} for day, cell in found]
 
