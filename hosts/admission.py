@@ -6,7 +6,7 @@ own ground is: public keys that the supervisor gave it, its own description of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -36,14 +36,19 @@ class EpochStatement(Document):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The public keys that a host believes, by key id."""
+    """Whom a host believes: the harness by these public keys, people by those that ``people`` gives now."""
 
     harness: Mapping[str, bytes]
-    people: Mapping[str, bytes]
+    people: Callable[[], Sequence[bytes]]
 
     @classmethod
-    def of(cls, harness: Sequence[bytes], people: Sequence[bytes]) -> Trust:
-        return cls({key_id(raw): raw for raw in harness}, {key_id(raw): raw for raw in people})
+    def of(cls, harness: Sequence[bytes], people: Callable[[], Sequence[bytes]]) -> Trust:
+        return cls(by_id(harness), people)
+
+
+def by_id(keys: Sequence[bytes]) -> dict[str, bytes]:
+    """Raw public keys by their ids."""
+    return {key_id(raw): raw for raw in keys}
 
 
 @dataclass(slots=True)
@@ -114,7 +119,8 @@ class Admission:
             raise AuthorityError(
                 "mandate.missing", f"{grant.tool} has an effect, and no mandate came with its grant."
             )
-        mandate, _ = Mandate.open(warrant.mandate, self._trust.people)
+        people = by_id(self._trust.people())
+        mandate, _ = Mandate.open(warrant.mandate, people)
         mandate.check(run_id=grant.run_id, now_ms=now_ms)
         if mandate.issued_ms - CLOCK_SKEW_MS > now_ms:
             raise AuthorityError("mandate.from_the_future", "The mandate was issued in the future.")
@@ -130,15 +136,16 @@ class Admission:
             raise AuthorityError("mandate.shadow", "A shadow run has no effects.")
         if not TIERS[mandate.tier].plan_gate and grant.tool not in mandate.gated_tools:
             return
-        self._approved(grant, tool, arguments, template, warrant.approvals, now_ms)
+        self._approved(grant, tool, arguments, template, warrant.approvals, people, now_ms)
 
+    @staticmethod
     def _approved(
-        self,
         grant: Grant,
         tool: KnownTool,
         arguments: str,
         template: str,
         approvals: Sequence[bytes],
+        people: Mapping[str, bytes],
         now_ms: int,
     ) -> None:
         refusal: DulyError = AuthorityError(
@@ -146,7 +153,7 @@ class Admission:
         )
         for envelope in approvals:
             try:
-                approval, _ = Approval.open(envelope, self._trust.people)
+                approval, _ = Approval.open(envelope, people)
                 approval.covers(
                     run_id=grant.run_id,
                     plan=grant.plan,

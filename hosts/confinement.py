@@ -5,6 +5,7 @@ Linux gives all of it. Elsewhere the calls that do not exist are left out, and `
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -81,6 +82,21 @@ def children() -> list[int]:
             return [int(text) for text in file.read().split()]
     except FileNotFoundError:
         return [pid for pid in _processes() if _parent_of(pid) == own]
+
+
+def end_descendants(*, spare: Iterable[int] = ()) -> None:
+    """Kills every child of this process, then the children that these leave to it, until only ``spare`` is left.
+
+    Complete only in a process that adopts orphans (``adopt_orphans``).
+    """
+    spared = set(spare)
+    while found := [pid for pid in children() if pid not in spared]:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in found:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)  # killed: its own children are ours now, and the next round finds them
 
 
 def _processes() -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from duly.protocol.wire import canon
 from duly.protocol.wire.errors import AuthorityError, DulyError, ToolError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DISPATCHES_PER_HOST_MAX
 
+from . import secrets
 from .admission import Admission, Trust, Warrant
 from .config import HostConfig
 from .dispatch import Call, Dispatch
@@ -39,14 +41,20 @@ class Host:
         writes = config.host_class == "write"
         self._ledger = DurableLedger(state / "used_grants", _now_ms()) if writes else Ledger()
         self._admission = Admission(
-            config.host_class, Trust.of(config.harness_keys, config.people_keys), self._ledger
+            config.host_class,
+            Trust.of(config.harness_keys, lambda: secrets.read_public_keys(config.people_places)),
+            self._ledger,
         )
-        self._pool = WorkerPool(state / f"scratch-{os.getpid()}", config.home)
+        shutil.rmtree(config.scratch, ignore_errors=True)  # what a host that was killed has left
+        self._pool = WorkerPool(Path(config.scratch) / str(os.getpid()), config.home)
         self._known = KnownTools(self._pool, Path(config.packages), Path(config.home), config.secrets)
         self._dispatches: dict[Dispatch, tuple[int, asyncio.Event]] = {}
 
     async def start(self) -> None:
-        await self._pool.start()
+        """Warms what is always needed: each run begins with reads. The zygotes of the other classes start when called
+        for, which keeps 25 MB each out of an idle runtime."""
+        if self._config.host_class == "read":
+            await self._pool.start()
 
     async def close(self) -> None:
         await self._pool.close()

@@ -6,14 +6,20 @@ closes it. So nothing secret stands in an environment, in an argument list or on
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from duly.protocol.wire.errors import RuntimeFault
+from duly.protocol.wire.ed25519 import check_public_key
+from duly.protocol.wire.errors import AuthorityError, RuntimeFault
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
 
@@ -60,6 +66,68 @@ def write_public_key(path: Path, raw: bytes) -> None:
     os.replace(aside, path)
 
 
-def new_key() -> Ed25519PrivateKey:
-    """A fresh key of a host. It lives as long as the supervisor that made it and is written nowhere."""
-    return Ed25519PrivateKey.generate()
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """The private key in a PKCS#8 PEM file, mode 0600, which is made when it is missing.
+
+    The format and the name are those of ``storage/keys``; of several processes at once, one makes the file. Raises
+    ``AuthorityError``: ``key.readable_by_others``, ``key.malformed``.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(pem)
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(aside, path)
+        finally:
+            os.unlink(aside)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with os.fdopen(fd, "rb") as file:
+        if os.fstat(fd).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise AuthorityError(
+                "key.readable_by_others", "This private key may be read by other users.", place=str(path)
+            )
+        try:
+            key = serialization.load_pem_private_key(file.read(), None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise AuthorityError("key.malformed", "This file holds no Ed25519 private key.", place=str(path))
+    return key
+
+
+def read_public_keys(places: Sequence[str]) -> list[bytes]:
+    """The public keys in files, and in the ``*.pub`` files of folders: PEM, or 64 hexadecimal digits.
+
+    A missing place holds none. Raises ``AuthorityError`` ``key.malformed`` for a file that is no key, and what
+    ``check_public_key`` refuses.
+    """
+    found = []
+    for place in map(Path, places):
+        for path in sorted(place.glob("*.pub")) if place.is_dir() else [place]:
+            if path.is_file():
+                found.append(_public_key(path))
+    return found
+
+
+def _public_key(path: Path) -> bytes:
+    data = path.read_bytes().strip()
+    try:
+        if data.startswith(b"-----BEGIN"):
+            key = serialization.load_pem_public_key(data)
+            raw = key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else b""
+        else:
+            raw = bytes.fromhex(data.decode("ascii"))
+    except (ValueError, UnsupportedAlgorithm):
+        raw = b""
+    if not raw:
+        raise AuthorityError("key.malformed", "This is no Ed25519 public key.", place=str(path))
+    check_public_key(raw)
+    return raw

@@ -1,4 +1,4 @@
-"""A tool host on its Unix socket. Started by the supervisor as ``python -m duly.hosts.server FD PARENT_PID``.
+"""A tool host on its Unix socket. Started by the supervisor as ``python -m duly.hosts.server FD PARENT_PID [READY_FD]``.
 
 ``FD`` is an inherited file with the configuration (``config``). Every request is a map with ``op`` and ``id``; every
 answer carries the ``id`` back, so many requests share one connection:
@@ -159,8 +159,8 @@ class _Connection:
         self._send({"op": "ok", "id": message["id"], "cancelled": cancelled}, [])
 
 
-async def serve(config: HostConfig) -> None:
-    """Runs a host until SIGTERM."""
+async def serve(config: HostConfig, ready_fd: int | None = None) -> None:
+    """Runs a host until SIGTERM; writes a byte to ``ready_fd`` when its socket is open."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
@@ -168,6 +168,9 @@ async def serve(config: HostConfig) -> None:
     try:
         await host.start()
         server = await Server(host).listen(Path(config.socket))
+        if ready_fd is not None:
+            os.write(ready_fd, b"1")
+            os.close(ready_fd)
         async with server:
             await stopped.wait()
     finally:
@@ -176,16 +179,17 @@ async def serve(config: HostConfig) -> None:
 
 
 def main() -> None:
-    """Entry of ``python -m duly.hosts.server FD PARENT_PID``."""
+    """Entry of ``python -m duly.hosts.server FD PARENT_PID [READY_FD]``."""
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     confinement.harden()
     confinement.adopt_orphans()
     confinement.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to handle
     config = HostConfig.decode(secrets.take_over(fd))
-    confinement.close_other_files([])
+    ready_fd = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    confinement.close_other_files([] if ready_fd is None else [ready_fd])
     try:
-        asyncio.run(serve(config))
+        asyncio.run(serve(config, ready_fd))
     except DulyError as problem:
         print(problem, file=sys.stderr)
         raise SystemExit(1) from None

@@ -124,7 +124,7 @@ class Zygote:
                 continue
         ended = self._reap()
         if ended:
-            self._end_orphans()
+            confinement.end_descendants(spare=self._workers)
         for _, worker, status in ended:
             packet = msgpack.packb({"event": "exit", "worker": worker, "status": status})
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -149,25 +149,12 @@ class Zygote:
                 ended.append((found.si_pid, worker, status))
         return ended
 
-    def _end_orphans(self) -> None:
-        """Kills every adopted child, then the children that these leave, until there is none."""
-        while True:
-            orphans = [pid for pid in confinement.children() if pid not in self._workers]
-            if not orphans:
-                return
-            for pid in orphans:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for pid in orphans:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, 0)  # killed: its own children are ours now, and the next round finds them
-
     def _end_all(self) -> None:
         signal.set_wakeup_fd(-1)
         for pid in self._workers:
             self._kill_group(pid)
         self._workers.clear()
-        self._end_orphans()
+        confinement.end_descendants()
 
 
 def _noted(number: int, frame: object) -> None:

@@ -1,0 +1,113 @@
+"""What a supervisor starts in one data directory: the hosts with their keys and secrets, then the runtime on top."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from duly.protocol.authority.grant import HostClass
+from duly.protocol.authority.signing import key_id, public_bytes
+from duly.protocol.wire.limits import HOST_STARTS_SECONDS_MAX, SOCKET_PATH_BYTES_MAX
+
+from . import confinement, secrets
+from .child import ChildSpec
+from .config import HostConfig
+
+HOST_CLASSES: tuple[HostClass, ...] = get_args(HostClass)
+RUNTIME_MODULE = "duly.actors.runtime.start"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The folders of one data directory, as ``storage/home`` names them."""
+
+    home: Path
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def keys(self) -> Path:
+        return self.home / "keys"
+
+    def socket(self, name: str) -> Path:
+        """Where the socket of a host lies; the rule is that of ``storage/home``, which hosts do not import."""
+        path = self.run / f"{name}.sock"
+        if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+            return path
+        folder = Path(tempfile.gettempdir()) / f"duly-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.sock"
+
+
+def host_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
+    """One child for each class of host. Makes their keys and writes the public parts to ``keys/hosts``."""
+    harness = public_bytes(secrets.private_key(installation.keys / "harness.key"))
+    return [_host(installation, name, harness, _secrets_of(name, environment)) for name in HOST_CLASSES]
+
+
+def runtime_children(installation: Installation) -> list[ChildSpec]:
+    """What runs on the hosts: Ray and the actors, started by a module of the actors' room in a process of its own."""
+    return [
+        ChildSpec(
+            "runtime",
+            [sys.executable, "-P", "-m", RUNTIME_MODULE, "--home", str(installation.home)],
+            confinement.clean_environment(str(installation.home)),
+            restart="stop",
+            warded=True,
+        )
+    ]
+
+
+def _host(
+    installation: Installation, name: HostClass, harness: bytes, secret_values: dict[str, str]
+) -> ChildSpec:
+    key = Ed25519PrivateKey.generate()
+    _announce(installation.keys / "hosts", name, public_bytes(key))
+    config = HostConfig(
+        name=name,
+        host_class=name,
+        socket=str(installation.socket(name)),
+        private_key=key.private_bytes_raw(),
+        harness_keys=[harness],
+        people_places=[
+            str(installation.keys / "people"),
+            str(installation.keys / "public" / "person.pub"),
+        ],
+        home=str(installation.home),
+        packages=str(installation.home / "packages"),
+        state=str(installation.keys / "hosts" / f"{name}.state"),
+        scratch=str(installation.run / "scratch" / name),
+        secrets=secret_values,
+    )
+    return ChildSpec(
+        f"host {name}",
+        [sys.executable, "-P", "-m", "duly.hosts.server", "{config_fd}", "{parent}", "{ready_fd}"],
+        confinement.clean_environment(str(installation.home)),
+        handed=config.encode(),
+        ready_seconds_max=HOST_STARTS_SECONDS_MAX,
+    )
+
+
+def _announce(folder: Path, name: str, public: bytes) -> None:
+    """The key of now under the host's name, and under its id for receipts that are looked at later.
+
+    A host's private key lives as long as its supervisor, so an old public key can only vouch for old receipts.
+    """
+    secrets.write_public_key(folder / f"{name}.pub", public)
+    secrets.write_public_key(folder / f"{name}.{key_id(public)}.pub", public)
+
+
+def _secrets_of(name: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The credentials of one class of host: ``DULY_READ_SECRET_<NAME>``, ``DULY_WRITE_SECRET_<NAME>`` and so on."""
+    prefix = f"DULY_{name.upper()}_SECRET_"
+    return {key[len(prefix) :]: value for key, value in environment.items() if key.startswith(prefix)}
