@@ -21,12 +21,10 @@ class Column(Model):
 
 
 class MonthCoverage(Model):
-    """One month that a source has rows of. ``year`` and the days are ``None`` where the source has none."""
+    """One month that a source has rows of. ``year`` is ``None`` where the source has none."""
 
     year: int | None
     month: int = Field(ge=1, le=12)
-    first_day: int | None = None
-    last_day: int | None = None
     rows: int = Field(ge=0)
 
     def period(self) -> dict[str, int | None]:

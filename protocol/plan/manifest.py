@@ -25,8 +25,8 @@ from .rules import Rule
 
 OWN_FOLDERS = ("journal", "plan_cache", "artifacts", "packages", "keys", "run")
 BUILT_IN_TOOLS: dict[str, tuple[str, ...]] = {
-    "metrics": ("value", "completeness", "change", "decompose", "interact", "segments"),
-    "report": ("value", "diagnosis", "comparison"),
+    "metrics": ("value", "completeness", "change", "decompose", "interact", "segments", "catalogue"),
+    "report": ("value", "change", "diagnosis", "comparison"),
     "sql": ("query",),
     "sqlite": ("append", "find"),
 }

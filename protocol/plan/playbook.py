@@ -1,9 +1,12 @@
 """A playbook: how a kind of request becomes a plan without a model. The models; ``playbook_yaml`` reads them.
 
-Arguments hold three structural placeholders and no text substitution: ``{$param: name}`` (a bound parameter),
-``{$ref: step#/pointer}`` (a step's output) and ``{$all: step#/pointer}`` (that output of every expansion of a
-``foreach`` step, as a list). Inside of a ``foreach`` step ``{$param: item}`` is the item, and a reference to another
-step of the same ``foreach`` means the one for the same item.
+Arguments hold structural placeholders and no text substitution:
+
+    {$param: name}         a bound parameter; in a ``foreach`` step also ``item``, and ``others``: the list without it
+    {$ref: step#/pointer}  a step's output; between steps of one ``foreach`` it means the one for the same item
+    {$all: step#/pointer}  that output of every expansion of a ``foreach`` step, as a list
+    {$evidence: [steps]}   every step, each expansion by itself, as ``{step: id, output: its whole output}``: what a
+                           report is made from
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ ParameterKind = Literal[
 ]
 Feature = Literal["metric", "period", "period_pair", "dimension", "segment", "segment_pair"]
 ITEM = "item"
+OTHERS = "others"
+PLACEHOLDERS = ("$param", "$ref", "$all", "$evidence")
+ADVICE = ("recommendations", "follow_ups")
 # What a parameter of each kind gives to `$param`, where it is not the parameter's own name.
 PROVIDES: dict[str, tuple[str, ...]] = {
     "period_pair": ("baseline", "current"),
-    "segment_pair": ("compared_by", "segments"),
+    "segment_pair": ("compared_by", "segments", "strata"),
 }
 
 
@@ -127,6 +133,16 @@ class StepTemplate(Model):
         return list(dict.fromkeys([*self.after, *named]))
 
 
+class Advice(Model):
+    """One recommendation or follow-up: the conditions under which the report makes it, and its text.
+
+    The report tool knows the conditions, and fills ``{name}`` in the text from the report's named values only.
+    """
+
+    when: str | Annotated[list[str], Field(min_length=1, max_length=8)]
+    text: str = Field(min_length=1, max_length=2_000)
+
+
 class Playbook(Model):
     """The whole of a file under ``playbooks/``."""
 
@@ -140,12 +156,13 @@ class Playbook(Model):
     defaults: StepDefaults = Field(default_factory=StepDefaults)
     steps: list[StepTemplate] = Field(min_length=1)
     report: str | None = None
-    recommendations: list[dict[str, Any]] = Field(default_factory=list)
+    recommendations: list[Advice] = Field(default_factory=list)
+    follow_ups: list[Advice] = Field(default_factory=list)
     fallbacks: list[str] = Field(default_factory=list)
 
     def provided(self) -> dict[str, str]:
         """What ``$param`` may name → the parameter that gives it."""
-        found: dict[str, str] = {"recommendations": "recommendations"}
+        found = {name: name for name in ADVICE}
         for name, parameter in self.parameters.items():
             for given in PROVIDES.get(parameter.kind, (name,)):
                 found[given] = name
@@ -157,9 +174,9 @@ class Playbook(Model):
 
 
 def placeholders(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every (``$param`` | ``$ref`` | ``$all``, what it names) in a template, in order."""
+    """Every (placeholder, what it names) in a template, in order."""
     if type(value) is dict:
-        for key in ("$param", "$ref", "$all"):
+        for key in PLACEHOLDERS:
             if key in value:
                 yield key, value[key]
                 return

@@ -10,11 +10,10 @@ from pydantic import ValidationError
 from ..wire.errors import PlanError
 from . import plain_yaml, refs
 from .places import Path, Places, unknown
-from .playbook import ITEM, Playbook, ReadBackTemplate, StepTemplate
+from .playbook import ADVICE, ITEM, OTHERS, PLACEHOLDERS, Playbook, ReadBackTemplate, StepTemplate
 from .schedule import levels_of
 
 _CODE = "package.playbook"
-_PLACEHOLDERS = ("$param", "$ref", "$all")
 _SHORT = ("replan", "degrade", "escalate")
 
 
@@ -120,11 +119,14 @@ def _placeholder(
     places: Places,
 ) -> None:
     where, key, name = found
+    if key == "$evidence":
+        _evidence(name, by_id, where, places)
+        return
     if not isinstance(name, str):
         places.add(where, _CODE, f"A placeholder is a map with the one key {key} and a text.")
         return
     if key == "$param":
-        provided = set(playbook.provided()) | ({ITEM} if step.foreach is not None else set())
+        provided = set(playbook.provided()) | ({ITEM, OTHERS} if step.foreach is not None else set())
         if name not in provided:
             places.add(where, "package.unknown_parameter", unknown("parameter", name, provided))
         return
@@ -141,9 +143,18 @@ def _placeholder(
         places.add(where, _CODE, f"The step {target!r} is one for every item; write $all.")
 
 
+def _evidence(names: Any, by_id: dict[str, StepTemplate], where: Path, places: Places) -> None:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        places.add(where, _CODE, "$evidence is a map with this one key and a list of steps.")
+        return
+    for name in names:
+        if name not in by_id:
+            places.add((*where, "$evidence"), "package.unknown_step", unknown("step", name, by_id))
+
+
 def _walk(value: Any, path: Path) -> Iterator[tuple[Path, str, Any]]:
     if type(value) is dict:
-        keys = [key for key in _PLACEHOLDERS if key in value]
+        keys = [key for key in PLACEHOLDERS if key in value]
         if keys:
             yield path, keys[0], value[keys[0]] if len(value) == 1 else None
             return
@@ -157,7 +168,7 @@ def _walk(value: Any, path: Path) -> Iterator[tuple[Path, str, Any]]:
 def _texts_with_marks(value: Any, path: Path, step_ids: frozenset[str]) -> Iterator[tuple[Path, str]]:
     """References inside of longer texts: there is no text substitution."""
     if type(value) is dict:
-        if not any(key in value for key in _PLACEHOLDERS):
+        if not any(key in value for key in PLACEHOLDERS):
             for key, item in value.items():
                 yield from _texts_with_marks(item, (*path, key), step_ids)
     elif type(value) is list:
@@ -178,7 +189,7 @@ def _parameters(playbook: Playbook, places: Places) -> None:
             places.add((*at, "default"), _CODE, "Only a metric or a dimension has a default here.")
         if parameter.single != "ask" and parameter.kind != "period_pair":
             places.add((*at, "single"), _CODE, "`single` belongs to a period pair.")
-        if name in (ITEM, "recommendations"):
+        if name in (ITEM, OTHERS, *ADVICE):
             places.add(at, _CODE, f"The name {name!r} has a meaning of its own.")
     needs_metric = {"dimension", "dimensions"} & set(kinds)
     if needs_metric and "metric" not in kinds:

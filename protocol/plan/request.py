@@ -81,8 +81,8 @@ class Binding(Model):
     """What the planner recognised of a request, before any plan: the input of the route.
 
     ``playbook`` and ``metric`` are names of the package, or ``None``. ``parameters`` are typed values. ``question`` is
-    set exactly when a playbook or metric matches and something does not bind. ``single_value`` says that the request
-    asks for one value of one known metric, which one read answers.
+    set exactly when a playbook, a metric, or the form of a question about one value matches and something does not
+    bind. ``single_value`` says that the request asks for one value of one known metric, which one read answers.
     """
 
     playbook: str | None = None
@@ -95,7 +95,7 @@ class Binding(Model):
 
     @property
     def matched(self) -> bool:
-        return self.playbook is not None or self.metric is not None
+        return self.playbook is not None or self.metric is not None or self.question is not None
 
 
 RouteName = Literal["clarify", "direct", "constrained", "orchestrated", "none"]

@@ -90,6 +90,7 @@ ERROR_TEXT_CHARS_MAX = 2_000  # what a tool may say about its failure; it is tex
 DISPATCHES_PER_HOST_MAX = 256  # dispatches in flight; each holds its argument bytes in memory
 HOST_STARTS_SECONDS_MAX = 20  # from the start of a host until its socket answers, on a busy machine
 STOP_GRACE_SECONDS = 5  # between the polite and the final signal
+CHILD_BACKOFF_SECONDS_MAX = 5  # a process that does not stay up is started again at most this often
 CANDIDATES_MAX = 3  # leading segments that are looked at through the other dimensions
 CATALOGUE_VALUES_MAX = 2_000  # known values of a dimension; a person names one of them
 CATALOGUE_PERIODS_MAX = 1_200  # a hundred years of months
@@ -116,3 +117,7 @@ TALLY_ROWS_MAX = 60_000  # groups of one recount; in columns of codes they stay 
 ACTOR_TRIES_MAX = (
     5  # an actor that is restarted answers within a few tries; more would hide that it cannot start
 )
+STRATA_SEGMENTS_MAX = (
+    12  # segments of a dimension within each of which two others are still compared readably
+)
+PACKAGES_CACHED_MAX = 16  # parsed packages that a planner keeps; a cluster has few, each with a few versions
