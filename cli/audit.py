@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from json import dumps as to_json
 from typing import Any
 
 from duly.protocol.authority.printable import readable
@@ -64,7 +65,7 @@ def _event_lines(seq: int, event: Mapping[str, Any], *, with_run: bool) -> list[
 
 
 def _fact(value: Any) -> str:
-    text = str(value)
+    text = value if isinstance(value, str) else to_json(value)
     return text[:16] + ".." if len(text) == 64 and text.isalnum() else text
 
 

@@ -53,7 +53,7 @@ def status(home: Home, *, json: bool = False) -> int:
     say(table(("role", "pid", "memory", ""), rows))
     say(
         [
-            *labelled("memory", f"{_mebibytes(total)} in {len(processes)} processes"),
+            *labelled("memory", f"{_mebibytes(total)} in {len(processes)} process(es)"),
             *labelled("home", str(home.root)),
         ]
     )

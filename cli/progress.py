@@ -30,6 +30,7 @@ class Progress:
         self._levels: list[list[str]] = []
         self._states: dict[str, str] = {}
         self._calls = 0
+        self._wave = 0
         self._first_ms = 0
         self._now_ms = 0
         self._status = False
@@ -51,6 +52,11 @@ class Progress:
             sys.stdout.write("\r\x1b[2K")
             sys.stdout.flush()
             self._status = False
+
+    def show_plan(self, plan: Plan) -> None:
+        """Takes a plan that was drafted before this command; what is known of its steps is kept."""
+        self._plan, self._levels = plan, levels(plan)
+        self._states = {step.step_id: self._states.get(step.step_id, "waiting") for step in plan.steps}
 
     def _paint(self) -> None:
         if not sys.stdout.isatty() or not self._states:
@@ -92,16 +98,22 @@ class Progress:
         name = f"version {facts['version']}, {count(facts['steps'], 'step')}, from {source}"
         if plan is None:
             return labelled("plan", name)
-        self._plan, self._levels = plan, levels(plan)
-        self._states = {step.step_id: "waiting" for step in plan.steps}
+        self._states = {}
+        self.show_plan(plan)
         return [*labelled("plan", name), *plan_lines(plan)]
 
     def _started(self, facts: Facts, event: Facts) -> list[str]:
         step_id = facts["step_id"]
         self._states[step_id] = "running"
         self._calls += 1
-        again = f", attempt {facts['attempt']}" if facts["attempt"] > 1 else ""
-        return [] if not again else labelled("started", f"{step_id}{again}")
+        if facts["attempt"] > 1:
+            return labelled("started", f"{step_id}, attempt {facts['attempt']}")
+        if facts["wave"] == self._wave:
+            return []
+        self._wave = facts["wave"]
+        level = next((level for level in self._levels if step_id in level), [step_id])
+        what = f"{count(len(level), 'step')} at once" if facts["mode"] == "concurrent" else step_id
+        return labelled("running", f"{self._level_of(step_id)}: {what}")
 
     def _succeeded(self, facts: Facts, event: Facts) -> list[str]:
         step_id = facts["step_id"]

@@ -68,6 +68,7 @@ class TextScreen:
 
     def gate(self, gate: WaitingGate) -> None:
         self._progress.wipe()
+        self._progress.show_plan(gate.plan)
         say("")
         say(gate.text.splitlines())
 
@@ -87,7 +88,8 @@ class TextScreen:
     def result(self, result: Mapping[str, Any]) -> None:
         self._progress.wipe()
         run_id = result["run_id"]
-        say(report_lines(result.get("report")))
+        if not str(result["phase"]).startswith("WAITING"):  # what was not verified is no report yet
+            say(report_lines(result.get("report")))
         say(ending_lines(result))
         lines = []
         if result["phase"] == "WAITING_INPUT":

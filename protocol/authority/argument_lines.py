@@ -20,10 +20,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .printable import COLUMNS, escape, quoted, units, width_of, wrapped
+from .printable import escape, quoted, units, wrapped
 
 LINE = "| "
 CONTINUED = "|>"
+_PLAIN_CHARS_MAX = 240  # a longer text says how long it is before it begins
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -78,9 +79,8 @@ def leaf_lines(path: Path, leaf: Any, sign: str = "") -> list[str]:
         return wrapped(head + _pieces(leaf), LINE, CONTINUED)
     if hidden is not None:
         head += [*"text outside normal form "]
-    one_line = head + quoted(text)
-    if "\n" not in text and width_of(one_line) + len(LINE) <= COLUMNS:
-        return [LINE + "".join(one_line)]
+    if "\n" not in text and len(text) <= _PLAIN_CHARS_MAX:
+        return wrapped(head + quoted(text), LINE, CONTINUED)
     return _block(head, text)
 
 

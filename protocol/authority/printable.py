@@ -71,10 +71,11 @@ def wrapped(pieces: Sequence[str], first: str, then: str) -> list[str]:
     for index, piece in enumerate(pieces):
         width = columns(piece)
         if used + width > COLUMNS:
-            cut = blank if blank > start and index - blank <= _BREAK_WITHIN else index
+            near = blank > start and width_of(pieces[blank:index]) <= _BREAK_WITHIN
+            cut = blank if near else index
             lines.append(prefix + "".join(pieces[start:cut]))
             prefix, start, blank = then, cut, -1
-            used = len(then) + sum(columns(unit) for unit in pieces[cut:index])
+            used = len(then) + width_of(pieces[cut:index])
         if piece == " ":
             blank = index
         used += width

@@ -205,11 +205,21 @@ def _contract(step: Step) -> dict[str, Any]:
     contract, output = data["tool_contract"], data["output_contract"]
     return {
         "inputs": data["inputs"],
-        **{name: item for name, item in contract.items() if name not in ("tool", "arguments")},
-        "output": {name: item for name, item in output.items() if name != "json_schema"},
+        **{name: contract[name] for name in contract if name not in ("tool", "arguments", "idempotency")},
+        "idempotency": _unless(contract["idempotency"], "none"),
+        "output": {
+            "artifact": output["artifact"],
+            "evidence": output["evidence"],
+            "version": _unless(output["version"], "1"),
+            "location": _unless(output["location"], "artifacts"),
+        },
         "verification": data["verification"],
         "on_failure": data["on_failure"],
     }
+
+
+def _unless(value: str, usual: str) -> str | None:
+    return None if value == usual else value
 
 
 def _stated(value: Mapping[str, Any]) -> list[str]:

@@ -120,12 +120,9 @@ arguments
 | month = 6
 contract
 | effect = "read"
-| idempotency = "none"
 | on_failure[0].do = "escalate"
 | output.artifact = "s1"
 | output.evidence = "observation"
-| output.location = "artifacts"
-| output.version = "1"
 | timeout_seconds = 30
 | verification.acceptance.none = "nothing to accept"
 | verification.independent.none = "an example"
@@ -144,19 +141,16 @@ arguments
 | note = "largest point contribution"
 contract
 | effect = "write"
-| idempotency = "none"
 | on_failure[0].do = "escalate"
 | output.artifact = "s2"
 | output.evidence = "observation"
-| output.location = "artifacts"
-| output.version = "1"
 | timeout_seconds = 30
 | verification.acceptance.none = "nothing to accept"
 | verification.independent.none = "an example"
 | verification.tolerance.none = "exact"
 schema    a1110bc7f82e96889b9752c80a827c0677e3f7df59ebe60b034e97cee993604e
 
-END OF THE PLAN: 2 steps, 74 lines above.
+END OF THE PLAN: 2 steps, 68 lines above.
 """
 
 GOLDEN_STEP = """\
