@@ -24,14 +24,16 @@ from . import recompute_expected, recompute_expected_parts, recompute_expected_s
 from .recompute_agreement import differences
 from .recompute_cells import Missing, Recount, table_of
 from .recompute_needs import Claim, Lookup, Need, lookup_tally, lookups_of, merged, needs_of, tally_of
-from .recompute_report import report_checks
+from .recompute_report import own_report_checks, report_checks
 
 __all__ = ["Claim", "Read", "compare", "reads_for"]
 
 TALLY_TOOL = "verify.tally"
 DIFFERENCES_SHOWN = 5
 TOLERANCE_DEFAULT = Fraction(1, 10**9)
-_UNCHECKED = frozenset(("query",))
+# Queries are shown, not computed; a value's report is checked by itself.
+_UNCHECKED = {"metrics.value": frozenset(("query", "report"))}
+_QUERY = frozenset(("query",))
 _EXPECTED: dict[str, Callable[[Recount, Mapping[str, Any]], dict[str, Any]]] = {
     "metrics.value": recompute_expected.value,
     "metrics.change": recompute_expected.change,
@@ -92,7 +94,7 @@ def _claim_checks(claim: Claim, output: Any, recount: Recount) -> list[Check]:
         expected = _EXPECTED[claim.tool](recount, claim.arguments)
     except Missing as missing:
         return [_check(check_id, claim, "not_run", str(missing.args[0]))]
-    found = differences(expected, output, tolerance_of(metric), _UNCHECKED)
+    found = differences(expected, output, tolerance_of(metric), _UNCHECKED.get(claim.tool, _QUERY))
     if found:
         shown = "; ".join(str(difference) for difference in found[:DIFFERENCES_SHOWN])
         rest = len(found) - DIFFERENCES_SHOWN
@@ -100,6 +102,8 @@ def _claim_checks(claim: Claim, output: Any, recount: Recount) -> list[Check]:
     checks = [_check(check_id, claim, "pass", "")]
     if expected.get("status") == "withheld":
         checks.append(_check(f"{check_id}:attribution", claim, "not_run", _why(expected)))
+    if claim.tool == "metrics.value":
+        checks += own_report_checks(claim, output)
     return checks + _metric_checks(claim, metric, output)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duly.hosts.tools.report import BUILDERS, made
+from duly.hosts.tools.report_value import own_report
 from duly.protocol.judgement.checks import Check
 from duly.protocol.judgement.report import Level, Report
 from duly.protocol.judgement.report_rules import faults_in
@@ -20,6 +21,24 @@ from .recompute_needs import Claim
 FAULTS_SHOWN = 5
 _ASSOCIATIONS = ("metrics.decompose", "metrics.interact", "metrics.segments")
 _JUDGED = ("metrics.completeness", *_ASSOCIATIONS)
+
+
+def own_report_checks(claim: Claim, output: Mapping[str, Any]) -> list[Check]:
+    """The checks of the report that a value carries itself; none where it carries none."""
+    if "report" not in output:
+        return []
+    value = {name: item for name, item in output.items() if name != "report"}
+    try:
+        report = Report.from_data(output["report"], error=ToolError, code="report.shape", what="The report")
+        again = own_report(claim.step_id, value)
+    except DulyError as error:
+        return [_check(claim, "report", str(error))]
+    faults = [
+        str(fault) for fault in faults_in(report, {claim.step_id: value}, {claim.step_id: "observation"})
+    ]
+    if again != report:
+        faults.append("the report is not what its value gives")
+    return [_check(claim, "report", "; ".join(faults[:FAULTS_SHOWN]))]
 
 
 def report_checks(claim: Claim, outputs: Mapping[str, Any], claims: Sequence[Claim]) -> list[Check]:

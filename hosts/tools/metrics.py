@@ -1,7 +1,7 @@
 """The metric tools of a package: ``value completeness change decompose interact segments``, and ``catalogue``.
 
 Each reads the package's semantics and its located sources and gives a map whose ``kind`` names its shape
-(``metrics_schemas``). None writes anything; none takes SQL.
+(``metrics_schemas``). None writes anything; none takes SQL. A ``value`` has its report under ``report``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.wire.limits import TOOL_TIMEOUT_SECONDS_DEFAULT
 
 from . import metrics_schemas as schemas
-from .context import Tool
+from .context import CallContext, Tool, ToolFunction
 from .metrics_catalogue import catalogue
 from .metrics_cells import DataContext
 from .metrics_change import change, completeness
@@ -22,6 +22,7 @@ from .metrics_interact import interact
 from .metrics_package import reading
 from .metrics_segments import segments
 from .metrics_value import value
+from .report_value import own_report
 
 Evidence = Literal["observation", "association"]
 Answer = Callable[[DataContext, dict[str, Any]], dict[str, Any]]
@@ -103,8 +104,18 @@ def tools(server: str = "metrics", timeout_seconds: int = TOOL_TIMEOUT_SECONDS_D
                 timeout_seconds=timeout_seconds,
                 evidence=evidence,
             ),
-            reading(answer),
+            _with_report(reading(answer)) if name == "value" else reading(answer),
             preload=PRELOAD,
         )
         for name, answer, takes, gives, evidence, description in _ROWS
     )
+
+
+def _with_report(read: ToolFunction) -> ToolFunction:
+    """A value carries its own report: a plan of one read has no other step that could make it."""
+
+    def run(call: CallContext, arguments: dict[str, Any]) -> Any:
+        output = read(call, arguments)
+        return output | {"report": own_report(call.step_id, output).to_data()}
+
+    return run

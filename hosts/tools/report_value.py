@@ -15,6 +15,11 @@ def value(arguments: Mapping[str, Any]) -> Report:
     return value_report(read(arguments))
 
 
+def own_report(step: str, output: Mapping[str, Any]) -> Report:
+    """The report that a value carries itself; its sources name the step of the value."""
+    return value_report([Evidence(step, output)])
+
+
 def value_report(evidence: Sequence[Evidence]) -> Report:
     """The report of one ``metrics.value`` output."""
     item = only(evidence, "value")
