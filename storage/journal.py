@@ -21,6 +21,7 @@ from .journal_schema import Head, RunAdditions, RunSummary, number_key
 from .journal_stage import Signer, Staged, drafts_of, stage
 from .lmdb_env import META, Environment, Transaction
 
+_BEFORE_ANY_WRITE = ("storage.closed", "storage.forked", "storage.held", "storage.read_only")
 _SUMMARIES_MAX = 4_096  # runs whose summary is kept in memory; any other is read back when it is added to
 
 
@@ -133,18 +134,28 @@ class Journal(JournalView):
                 raise StorageError(
                     "storage.held", "Another writer has changed this journal.", place=str(self._env.folder)
                 )
-            transaction.cursor(db=self._db(schema.ENTRIES)).putmulti(staged.records, append=True)
+            entries = transaction.cursor(db=self._db(schema.ENTRIES))
+            added = entries.putmulti(staged.records, append=True)[1]
             if staged.anomalies:
                 transaction.cursor(db=self._db(schema.ANOMALIES)).putmulti(staged.anomalies)
             summaries = self._index(transaction, staged.additions)
+            note = staged.head.pack()
             key = number_key(staged.head.size)
-            transaction.put(key, staged.head.pack(), db=self._db(schema.CHECKPOINTS), append=True)
+            signed = transaction.put(key, note, db=self._db(schema.CHECKPOINTS), append=True)
+            # LMDB appends behind the last key or not at all, and says so by its answer only.
+            if added != len(staged.records) or not signed:
+                raise LogError(
+                    "log.entry_unsigned",
+                    "Entries that no checkpoint covers are in the way.",
+                    place=f"entry {before.size}",
+                )
             return summaries
 
         try:
             return self._env.write(work)
         except StorageError as error:
-            self._settle(before, error)
+            if error.code not in _BEFORE_ANY_WRITE:
+                self._settle(before, error)
             raise
 
     def _index(self, transaction: Transaction, additions: dict[str, RunAdditions]) -> dict[str, RunSummary]:

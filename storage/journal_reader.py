@@ -60,22 +60,28 @@ class JournalView:
     def checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint, its signature verified and its root compared with the tree; None for an empty journal.
 
-        Raises ``LogError``: ``log.checkpoint_differs``, ``log.node_missing``, or what ``verify`` raises.
+        Raises ``LogError``: ``log.checkpoint_differs``, ``log.node_missing``, ``log.entry_unsigned`` (entries behind
+        the newest checkpoint), or what ``verify`` raises.
         """
 
-        def work(transaction: Transaction) -> tuple[Head, bytes]:
+        def work(transaction: Transaction) -> tuple[Head, bytes, int]:
             head = self._head(transaction)
-            return head, frontier_of(head.size, self._node_reader(transaction)).root()
+            entries = transaction.cursor(db=self._db(schema.ENTRIES))
+            stored = number(entries.key()) + 1 if entries.last() else 0
+            return head, frontier_of(head.size, self._node_reader(transaction)).root(), stored
 
-        head, root = self._env.read(work)
-        if head.size == 0:
-            return None
+        head, root, stored = self._env.read(work)
         if root != head.root:
             place = f"size {head.size}"
             raise LogError(
                 "log.checkpoint_differs", "The newest checkpoint is not about this tree.", place=place
             )
-        return verify(head.note, self._keys)
+        if stored != head.size:
+            place = f"entry {min(stored, head.size)}"
+            raise LogError(
+                "log.entry_unsigned", "The newest checkpoint does not cover the last entries.", place=place
+            )
+        return verify(head.note, self._keys) if head.size else None
 
     def read(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Entries ``start`` … ``stop``-1 (to the end by default), each compared with the tree.

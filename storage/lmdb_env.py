@@ -174,7 +174,7 @@ def _check_schema(folder: Path, format: str, version: int) -> None:
     try:
         try:
             meta = env.open_db(META.encode("ascii"), create=False)
-        except (lmdb.NotFoundError, lmdb.InvalidError):
+        except (lmdb.NotFoundError, lmdb.InvalidError, lmdb.IncompatibleError):
             stamp = None
         else:
             with env.begin(db=meta) as transaction:

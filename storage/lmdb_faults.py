@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from duly.protocol.wire.errors import StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-_FREE_BYTES_LOW = 1 << 20  # below this, an EIO of LMDB (a write cut short) means a full disk
+_ROOM_BYTES = 1 << 20  # where there is less, a write that failed was cut short
 
 
 @contextmanager
@@ -63,8 +65,19 @@ def to_storage_error(error: lmdb.Error | OSError, folder: Path) -> StorageError:
 
 
 def _is_full(folder: Path) -> bool:
+    """Whether an EIO at ``folder`` is a write cut short, which LMDB does not tell from a failing disk.
+
+    Looks at the process's limit on file sizes, then asks the file system for the room itself: that also finds quotas.
+    """
     try:
-        space = os.statvfs(folder)
-    except OSError:
-        return False
-    return space.f_bavail * space.f_frsize < _FREE_BYTES_LOW
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        longest = max((entry.stat().st_size for entry in os.scandir(folder)), default=0)
+        if limit != resource.RLIM_INFINITY and longest + _ROOM_BYTES > limit:
+            return True
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_ROOM_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error.errno in _FULL
+    return False

@@ -111,7 +111,12 @@ class Handle:
         assert self._env is not None
         size = self._env.info()["map_size"] * 2
         if size > MAP_BYTES_MAX:
-            raise to_storage_error(error, self.folder) from error
+            raise StorageError(
+                "storage.full",
+                f"This store has reached its largest size of {MAP_BYTES_MAX} bytes.",
+                place=str(self.folder),
+                hint="Move it away and begin a new one.",
+            ) from error
         with self._quiet():
             self._env.reader_check()
             self._env.set_mapsize(size)
