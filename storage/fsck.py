@@ -90,7 +90,7 @@ def _verify_tree(
     frontier: Frontier | None = Frontier()
     start = 0
     signed: dict[int, bytes] = {}
-    for size, note in _checkpoints(env):
+    for size, time_ms, note in _checkpoints(env):
         checkpoint = _checked_note(size, note, keys, report)
         if checkpoint is not None:
             report.size, report.root = checkpoint.size, checkpoint.root
@@ -103,6 +103,10 @@ def _verify_tree(
             frontier = _frontier_from_nodes(env, size, signed.get(size))
         for seq, event in group.events(report.add):
             index.add(seq, event, report.add)
+        if checkpoint is not None and not group.bad and index.latest_ms != time_ms:
+            report.add(
+                f"checkpoint {size}", "log.clock", "The clock noted beside it is not its entries' latest."
+            )
         start = size
     report.size = start
     _check_tail(env, index, start, report)
@@ -125,8 +129,8 @@ def _check_structure(folder: Path) -> None:
     # A file that grows faster than it can be walked has a writer, which walked it before it began.
 
 
-def _checkpoints(env: Environment) -> Iterator[tuple[int, bytes]]:
-    """(size, note) of every checkpoint that was there at the beginning, in order, read in pages."""
+def _checkpoints(env: Environment) -> Iterator[tuple[int, int, bytes]]:
+    """(size, latest clock reading, note) of every checkpoint that was there at the beginning, in order, read in pages."""
 
     def last(transaction: Transaction) -> int:
         cursor = transaction.cursor(db=env.database(schema.CHECKPOINTS))
@@ -136,12 +140,13 @@ def _checkpoints(env: Environment) -> Iterator[tuple[int, bytes]]:
     after = 0
     while after <= end:
 
-        def work(transaction: Transaction, first: int = after) -> list[tuple[int, bytes]]:
+        def work(transaction: Transaction, first: int = after) -> list[tuple[int, int, bytes]]:
             cursor = transaction.cursor(db=env.database(schema.CHECKPOINTS))
-            page: list[tuple[int, bytes]] = []
+            page: list[tuple[int, int, bytes]] = []
             found = cursor.set_range(number_key(first))
             while found and len(page) < READ_PAGE_ENTRIES_MAX and number(cursor.key()) <= end:
-                page.append((number(cursor.key()), cursor.value()[8:]))
+                record = cursor.value()
+                page.append((number(cursor.key()), number(record[:8]), record[8:]))
                 found = cursor.next()
             return page
 
@@ -214,7 +219,16 @@ def _check_known(
 
 def _verify_artifacts(folder: Path, index: Index, report: Report) -> None:
     """Reads every artifact that an entry names; erased ones are notes, one a run."""
-    with ArtifactStore.open(folder, writer=False) as store:
+    if not index.artifacts:
+        return
+    try:
+        store = ArtifactStore.open(folder, writer=False)
+    except StorageError as error:
+        report.add(
+            str(folder), error.code, f"The artifacts that entries name cannot be read: {error.message}"
+        )
+        return
+    with store:
         erased: set[str] = set()
         for (run_id, digest), seq in index.artifacts.items():
             if run_id in erased:
