@@ -26,6 +26,8 @@ else:
 
 T = TypeVar("T")
 
+_READ_TRIES = 8  # a file that doubled between each of them would have grown 256-fold
+
 
 class Handle:
     """LMDB opened on a folder, for every ``Environment`` of this process that names it. ``users`` counts them."""
@@ -72,17 +74,19 @@ class Handle:
         return self._writable
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        for _ in range(2):
+        for _ in range(_READ_TRIES):
             with self._reading() as env:
                 try:
                     with env.begin() as transaction:
                         return work(transaction)
                 except lmdb.MapResizedError:
-                    pass
+                    resized = True
                 except lmdb.ReadersFullError:
+                    resized = False
                     if not env.reader_check():
                         raise
-            self._adapt()
+            if resized:
+                self._adapt()
         raise StorageError("storage.io", "The store's file keeps changing its size.", place=str(self.folder))
 
     def write(self, work: Callable[[Transaction], T]) -> T:

@@ -98,15 +98,14 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 def _read(data: bytes) -> dict[str, Any]:
     """The map of these bytes, canonical or not; for anything else, the error of the general decoder."""
-    if data[:1] == _MAP_OF_8:
-        try:
-            value: dict[str, Any] = msgpack.unpackb(data)
-            return value
-        except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException):
-            pass
-    value = canon.decode(data)
-    _check_fields(value, FIELDS_WITHOUT_SEQ)
-    return value
+    try:
+        value = msgpack.unpackb(data) if data[:1] == _MAP_OF_8 else None
+    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException):
+        value = None
+    if value is None:
+        value = canon.decode(data)
+        _check_fields(value, FIELDS_WITHOUT_SEQ)
+    return dict(value)
 
 
 def _is_plain(value: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -74,6 +75,35 @@ def child() -> Iterator[Callable[..., Child]]:
         one.kill()
         one.stdin.close()
         one.stdout.close()
+
+
+@pytest.fixture
+def forked() -> Callable[..., str]:
+    """Runs something in a forked child and gives what it says."""
+
+    def run(work: Callable[[], str], *, as_nobody: bool = False) -> str:
+        """What ``work`` says in a forked child; without the privileges of root, who may do everything, if asked for."""
+        reading, writing = os.pipe()
+        process = os.fork()
+        if process == 0:
+            said = "?"
+            try:
+                if as_nobody and os.getuid() == 0:
+                    os.setgid(65534)
+                    os.setuid(65534)
+                said = work()
+            except BaseException as error:  # the parent must hear of it
+                said = repr(error)
+            finally:
+                os.write(writing, said.encode())
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            said = pipe.read()
+        os.waitpid(process, 0)
+        return said
+
+    return run
 
 
 @pytest.fixture

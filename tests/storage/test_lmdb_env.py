@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,29 +53,6 @@ def code_of(call: Callable[[], Any]) -> str:
     with pytest.raises(StorageError) as caught:
         call()
     return caught.value.code
-
-
-def in_forked_child(work: Callable[[], str], *, as_nobody: bool = False) -> str:
-    """What ``work`` says in a forked child; without the privileges of root, who may do everything, if asked for."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        said = "?"
-        try:
-            if as_nobody and os.getuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            said = work()
-        except BaseException as error:  # the parent must hear of it
-            said = repr(error)
-        finally:
-            os.write(writing, said.encode())
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    os.waitpid(process, 0)
-    return said
 
 
 def test_what_was_written_is_there_after_reopening(open_env: Open, store: Path) -> None:
@@ -237,27 +212,6 @@ def test_a_map_resized_behind_the_writer(
     assert get(env, b"tool299") == bytes(4_000)
 
 
-def test_a_forked_child_is_refused_everything(open_env: Open, store: Path) -> None:
-    env = open_env(writer=True)
-    put(env, b"k", b"v")
-    calls = (
-        lambda: put(env, b"k", b"x"),
-        lambda: get(env, b"k"),
-        lambda: Environment.open(store, "duly.test", 1, NAMES, writer=False),
-        lambda: Environment.open(store, "duly.test", 1, NAMES, writer=True),
-    )
-
-    def work() -> str:
-        codes = " ".join(code_of(call) for call in calls)
-        env.close()
-        return codes
-
-    assert in_forked_child(work) == "storage.forked storage.forked storage.forked storage.held"
-    # The child's end took neither the lock nor the store from its parent.
-    put(env, b"k", b"w")
-    assert code_of(lambda: open_env(writer=True)) == "storage.held"
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_cut_off_and_scribbled_files_give_an_error_and_no_signal(
     open_env: Open, store: Path, tmp_path: Path, child: Callable[..., Any], seed: int
@@ -373,75 +327,6 @@ def test_of_several_processes_that_create_at_once_one_writes(store: Path, child:
     heard = sorted(one.hear().split()[0] for one in children)
     assert heard == ["open", "storage.held", "storage.held", "storage.held"]
     assert sorted(path.name for path in store.parent.iterdir()) == ["s"]
-
-
-def test_a_folder_that_may_not_be_written() -> None:
-    # pytest's own folders are closed to other users, so this one stands beside them.
-    with tempfile.TemporaryDirectory() as name:
-        os.chmod(name, 0o555)
-
-        def work() -> str:
-            try:
-                Environment.open(Path(name) / "s", "duly.test", 1, NAMES, writer=True)
-            except StorageError as error:
-                return f"{error.code}: {error}"
-            return "opened"
-
-        said = in_forked_child(work, as_nobody=True)
-        assert said.startswith("storage.denied: ") and name in said and "DULY_HOME" in said
-        os.chmod(name, 0o755)
-
-
-def test_a_full_disk_is_named_and_passes(tmp_path: Path) -> None:
-    """A limit on file sizes stands in for the full disk: the write fails in the same place, with its own number."""
-
-    def work() -> str:
-        env = Environment.open(tmp_path / "s", "duly.test", 1, NAMES, writer=True)
-        put(env, b"k", b"v")
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (env.file_bytes() + 8_192, hard))
-        codes = [code_of(lambda: put(env, b"big", bytes(1 << 20))) for _ in range(2)]
-        kept = get(env, b"k"), get(env, b"big")
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        put(env, b"big", bytes(1 << 20))
-        after = len(get(env, b"big") or b"")
-        env.close()
-        return f"{codes} {kept} {after}"
-
-    assert in_forked_child(work) == "['storage.full', 'storage.full'] (b'v', None) 1048576"
-
-
-def lmdb_error(number: int) -> lmdb.Error:
-    error = lmdb.Error("mdb_txn_commit")
-    error.code = number  # type: ignore[misc]
-    return error
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (lmdb_error(28), "storage.full"),
-        (lmdb_error(5), "storage.io"),
-        (OSError(122, "Quota exceeded"), "storage.full"),
-        (OSError(30, "Read-only file system"), "storage.denied"),
-        (lmdb.PanicError("panic"), "storage.io"),
-    ],
-)
-def test_after_a_failed_commit_the_store_opens_itself_again(
-    open_env: Open, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
-) -> None:
-    env = open_env(writer=True)
-    put(env, b"k", b"v")
-
-    def fail(handle: object, work: object) -> None:
-        raise error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lmdb_handle.Handle, "_write_once", fail)
-        assert code_of(lambda: put(env, b"k", b"w")) == code
-    assert get(env, b"k") == b"v"
-    put(env, b"k", b"x")
-    assert get(env, b"k") == b"x"
 
 
 def test_no_environment_stays_registered(open_env: Open) -> None:
