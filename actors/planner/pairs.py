@@ -69,15 +69,11 @@ def _single(mention: Mention) -> Pair:
 
 
 def _distinct(words: Sequence[Token], found: Sequence[Mention]) -> list[Mention]:
-    """Each month once. "June against June 2012" are two: the words between them say so."""
+    """Each month once. "June against June 2012" are two mentions to be told apart: the words around them say so."""
     distinct: list[Mention] = []
     for index, mention in enumerate(found):
-        if (
-            index
-            and _contrasted(words, found[index - 1], mention)
-            and found[index - 1].year != mention.year
-            or not any(_equal(mention, other) for other in distinct)
-        ):
+        repeated = any(_equal(mention, other) for other in distinct)
+        if not repeated or (index and _contrasted(words, found[index - 1], mention)):
             distinct.append(mention)
     return distinct
 
@@ -89,8 +85,14 @@ def _equal(left: Mention, right: Mention) -> bool:
 
 
 def _contrasted(words: Sequence[Token], left: Mention, right: Mention) -> bool:
+    """Whether the words between two mentions of one month, or before the first, set one against the other."""
+    if not _equal(left, right):
+        return False
     between = {word.text for word in words[left.end : right.start]}
-    return right.start - left.end <= 4 and bool(between & (_AGAINST | _COMPARED))
+    near = right.start - left.end <= 4 and bool(between & (_AGAINST | _COMPARED | _ONWARD))
+    before = _before(words, left.start)
+    ranged = before[-1:] in (["from"], ["between"]) and "and" in between
+    return near or ranged or _compared_before(before[-2:])
 
 
 def _fullest(mention: Mention, found: Sequence[Mention]) -> Mention:

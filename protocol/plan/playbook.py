@@ -127,9 +127,12 @@ class StepTemplate(Model):
 
     def targets(self) -> list[str]:
         """The ids of the steps that this one waits for, each once."""
-        named = [
-            str(value).partition("#")[0] for key, value in placeholders(self.arguments) if key != "$param"
-        ]
+        named: list[str] = []
+        for key, value in placeholders(self.arguments):
+            if key == "$evidence":
+                named += [str(name) for name in value] if isinstance(value, list) else []
+            elif key != "$param":
+                named.append(str(value).partition("#")[0])
         return list(dict.fromkeys([*self.after, *named]))
 
 
