@@ -157,13 +157,12 @@ class Dispatch:
         needed = {step for call in calls for step in call.needs}
         earlier = {step: self._output_bytes[step] for step in needed - inside if step in self._output_bytes}
         parts = [
-            SegmentCall(
-                call.grant,
-                first_arguments if index == 0 else call.arguments,
-                call.grant.template and call.reads,
-            )
-            for index, call in enumerate(calls)
+            SegmentCall(call.grant, call.arguments, call.grant.arguments, call.grant.template)
+            for call in calls
         ]
+        if not calls[0].reads:
+            digest = arguments_digest_of(first_arguments)
+            parts = [SegmentCall(calls[0].grant, first_arguments, digest, False)]
         return Segment(parts, earlier, wanted=self._wanted & inside, ended=self._ended, reads=calls[0].reads)
 
     def _ended(self, call: SegmentCall, outcome: Outcome) -> None:

@@ -18,10 +18,14 @@ from .receipts import Outcome
 
 @dataclass(frozen=True, slots=True)
 class SegmentCall:
-    """A call as it goes to the worker; ``template`` where the worker has references to resolve."""
+    """A call as it goes to the worker; ``template`` where the worker has references to resolve.
+
+    ``digest`` is that of the arguments, as far as they are resolved by now.
+    """
 
     grant: Grant
     arguments: bytes
+    digest: str
     template: bool
 
 
@@ -98,7 +102,7 @@ class Segment:
     def abandon(self, code: str, message: str) -> None:
         """Gives every call that has no outcome this one."""
         for call in self._calls[self._next :]:
-            self._ended(call, Outcome("error", call.grant.arguments, _now_ms(), code=code, message=message))
+            self._ended(call, Outcome("error", call.digest, _now_ms(), code=code, message=message))
         self._next = len(self._calls)
         self._good = False
 
@@ -194,7 +198,7 @@ class Segment:
             call,
             Outcome(
                 "error" if self.reads else "unknown",
-                call.grant.arguments,
+                call.digest,
                 self._started_ms,
                 code=code,
                 message=message,
@@ -224,7 +228,7 @@ def _outcome_of(call: SegmentCall, answer: Message, output: bytes, started_ms: i
     fingerprints = answer.get("fingerprints")
     return Outcome(
         "ok" if good else "error",
-        call.grant.arguments,
+        call.digest,
         _whole(answer.get("started_ms"), started_ms),
         code="" if good else str(answer.get("code", "tool.failed"))[:100],
         message="" if good else str(answer.get("message", "")),
