@@ -7,6 +7,7 @@ recomputation and the critic are the verifier's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..plan import refs, schema
@@ -27,6 +28,10 @@ from ..wire.model import Model
 
 Outcome = Literal["pass", "fail", "not_run"]
 
+# The one key of what stands for the output of a call of which a person said that it happened. No tool can give it: a
+# literal key that begins with $ is escaped in every output.
+STATED = "$stated"
+
 
 class Check(Model):
     """One acceptance test of one step (``step_id`` empty: of the run) and what came of it."""
@@ -40,16 +45,40 @@ class Check(Model):
 
 
 def check_output(step: Step, output: Any, descriptor: Descriptor | None) -> list[Check]:
-    """Schema and rules of a step over its tagged output."""
+    """Schema and rules of a step over its tagged output.
+
+    Of a call of which a person said that it happened there is no output: what it wrote is for its read-back to say.
+    """
+    if isinstance(output, dict) and STATED in output:
+        return [_no_output(step, output)]
     found = [_schema(step, "contract", step.output_contract.json_schema, output)]
     if descriptor is not None and descriptor.output_schema:
         found.append(_schema(step, "descriptor", descriptor.output_schema, output))
     acceptance = step.verification.acceptance
     if not isinstance(acceptance, Nothing):
-        tolerance = step.verification.tolerance
-        slack = 0.0 if isinstance(tolerance, Nothing) else float(tolerance)
-        found += [_rule(step, index, rule, output, slack) for index, rule in enumerate(acceptance)]
+        found += check_rules(step, "rule", acceptance, output)
     return found
+
+
+def check_rules(step: Step, name: str, rules: Sequence[Rule], output: Any) -> list[Check]:
+    """Typed rules over a step's output, within the step's tolerance. ``name`` says whose rules they are."""
+    tolerance = step.verification.tolerance
+    slack = 0.0 if isinstance(tolerance, Nothing) else float(tolerance)
+    return [
+        _rule(step, f"{name}:{step.step_id}:{index}:{rule.rule}", rule, output, slack)
+        for index, rule in enumerate(rules)
+    ]
+
+
+def _no_output(step: Step, output: dict[str, Any]) -> Check:
+    return Check(
+        check_id=f"schema:{step.step_id}:contract",
+        kind="schema",
+        step_id=step.step_id,
+        outcome="not_run",
+        reason=str(output[STATED]),
+        mandatory=False,
+    )
 
 
 def check_read_back(step: Step, arguments: Any, read: Any) -> Check:
@@ -98,13 +127,13 @@ def _schema(step: Step, name: str, wanted: dict[str, Any], output: Any) -> Check
     )
 
 
-def _rule(step: Step, index: int, rule: Rule, output: Any, slack: float) -> Check:
+def _rule(step: Step, check_id: str, rule: Rule, output: Any, slack: float) -> Check:
     try:
         reason = _broken(rule, output, slack)
     except KeyError as missing:
         reason = f"there is nothing at {missing.args[0]!r}"
     return Check(
-        check_id=f"rule:{step.step_id}:{index}:{rule.rule}",
+        check_id=check_id,
         kind="rule",
         step_id=step.step_id,
         outcome="fail" if reason else "pass",

@@ -1,0 +1,220 @@
+"""The verifier's service: which reads it needs, and its judgement over a run's outputs.
+
+What is checked comes from three places: the step's own contract, the package's policy (mandatory, whatever the plan
+says), and the semantics, from which the recomputation is built. The verifier reads through a host of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duly.hosts.client import HostClient
+from duly.protocol.judgement import checks as judgement
+from duly.protocol.judgement import verdict
+from duly.protocol.judgement.checks import Check
+from duly.protocol.plan import refs
+from duly.protocol.plan.descriptor import Descriptor
+from duly.protocol.plan.package import Package, load_package
+from duly.protocol.plan.plan import Plan, ReadBack, Recompute, Step
+from duly.protocol.wire import canon, tagged
+from duly.protocol.wire.envelope import Envelope
+from duly.protocol.wire.errors import DulyError, PlanError, ToolError, WireError, error_from_data
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
+
+from ..messages import AskJudgement, AskReads, JudgementGiven, ReadsNamed, StepOutput
+from ..service import Reply, Service
+from .recompute import TALLY_TOOL, Claim, compare, reads_for
+
+Loader = Callable[[str], Mapping[str, bytes]]
+_RECOMPUTED_KINDS = ("metrics", "report")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What there is to judge: the plan, tagged outputs and resolved arguments by step."""
+
+    package: Package
+    plan: Plan
+    descriptors: Mapping[str, Descriptor]
+    outputs: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+
+    def claims(self) -> list[Claim]:
+        """The steps whose outputs the semantics can recompute."""
+        found = []
+        for step in self.plan.steps:
+            kind = _kind(self.package, step)
+            if kind in _RECOMPUTED_KINDS and step.step_id in self.outputs:
+                name = step.tool_contract.tool.name if step.tool_contract.tool else ""
+                arguments = tagged.from_tagged(self.arguments[step.step_id])
+                found.append(Claim(step.step_id, f"{kind}.{name}", arguments))
+        return found
+
+    def read_backs(self) -> list[tuple[Step, dict[str, Any]]]:
+        """The steps to be read back, each with the resolved arguments of its read-back."""
+        found = []
+        for step in self.plan.steps:
+            contract = step.verification.independent
+            if isinstance(contract, ReadBack) and step.step_id in self.outputs:
+                try:
+                    found.append((step, refs.resolve(contract.arguments, self.outputs)))
+                except PlanError:
+                    continue  # judged as not run: there is nothing to read
+        return found
+
+
+class VerifierService:
+    """``host`` is the verifier's own read-only host; ``load`` gives the files of a package snapshot."""
+
+    def __init__(self, load: Loader, host: HostClient) -> None:
+        self._load = load
+        self._host = host
+        self._packages: OrderedDict[str, Package] = OrderedDict()
+
+    def service(self) -> Service:
+        return Service("verifier", {AskReads: self.reads, AskJudgement: self.judge})
+
+    async def reads(self, body: AskReads, blobs: list[bytes], envelope: Envelope) -> Reply:
+        """The tallies and read-backs that a judgement needs; the harness grants them one by one."""
+        material = self._material(body.package, body.steps, blobs)
+        wanted = [
+            {
+                "read_id": f"read_back:{step.step_id}",
+                "tool": step.verification.independent.read_back.full_name,
+                "arguments": arguments,
+            }
+            for step, arguments in material.read_backs()
+            if isinstance(step.verification.independent, ReadBack)
+        ]
+        semantics = material.package.semantics
+        if semantics is not None:
+            wanted += [
+                {"read_id": read.read_id, "tool": TALLY_TOOL, "arguments": tagged.to_tagged(read.arguments)}
+                for read in reads_for(material.claims(), semantics)
+            ]
+        return Reply(ReadsNamed(reads=wanted))
+
+    async def judge(self, body: AskJudgement, blobs: list[bytes], envelope: Envelope) -> Reply:
+        """Every check with its outcome, and the verdict over them."""
+        material = self._material(body.package, body.steps, blobs)
+        chosen = [step for step in material.plan.steps if body.only is None or step.step_id in body.only]
+        found = [check for step in chosen for check in self._step_checks(material, step)]
+        if body.only is None:
+            found += await self._independent(material, body, blobs)
+        outcome, reason = verdict.judge(found)
+        return Reply(
+            JudgementGiven(outcome=outcome, reason=reason, checks=[check.to_data() for check in found])
+        )
+
+    def _step_checks(self, material: Material, step: Step) -> list[Check]:
+        """Schema and rules of the step's contract, and the rules that the package demands of its tool."""
+        if step.step_id not in material.outputs:
+            return []
+        output = material.outputs[step.step_id]
+        found = judgement.check_output(step, output, material.descriptors.get(step.tool or ""))
+        for demand in material.package.manifest.policy.checks:
+            if demand.tool == step.tool or (demand.output and demand.output == step.output_contract.artifact):
+                found += judgement.check_rules(step, "policy", demand.rules, output)
+        return found
+
+    async def _independent(self, material: Material, body: AskJudgement, blobs: list[bytes]) -> list[Check]:
+        read = await self._run(body, blobs)
+        semantics = material.package.semantics
+        found: list[Check] = []
+        if semantics is not None:
+            tallies = {
+                name: value if isinstance(value, DulyError) else tagged.from_tagged(value)
+                for name, value in read.items()
+            }
+            outputs = {name: tagged.from_tagged(value) for name, value in material.outputs.items()}
+            found += compare(material.claims(), outputs, tallies, semantics)
+        found += _read_back_checks(material, read)
+        return found + _demanded(material, found)
+
+    async def _run(self, body: AskJudgement, blobs: list[bytes]) -> dict[str, Any]:
+        """The outputs of the granted reads by their ids, or the errors with which they failed."""
+        if body.grants is None:
+            return {}
+        names = {read.nonce: read.read_id for read in body.reads}
+        found: dict[str, Any] = {
+            read.read_id: ToolError("tool.lost", "The verifier's host brought no result.")
+            for read in body.reads
+        }
+        arguments = [blobs[read.blob] for read in body.reads]
+        try:
+            async for group in self._host.run(body.grants, arguments, mode="concurrent"):
+                for nonce in group.nonces:
+                    if nonce in group.outputs:
+                        found[names[nonce]] = canon.decode(group.outputs[nonce], bytes_max=ARTIFACT_BYTES_MAX)
+                    elif nonce in group.errors:
+                        found[names[nonce]] = error_from_data(group.errors[nonce])
+        except DulyError as error:
+            if error.code != "runtime.host_lost":
+                raise
+        return found
+
+    def _material(self, digest: str, steps: Sequence[StepOutput], blobs: list[bytes]) -> Material:
+        if len(blobs) < 2 or any(max(one.output, one.arguments) >= len(blobs) for one in steps):
+            raise WireError("wire.blob_count", "The message names blobs that did not come.")
+        read = [canon.decode(blob, bytes_max=ARTIFACT_BYTES_MAX) for blob in blobs[:2]]
+        return Material(
+            package=self._package(digest),
+            plan=Plan.from_data(read[0], error=PlanError, code="plan.malformed", what="The plan"),
+            descriptors={name: Descriptor.model_validate(data) for name, data in read[1].items()},
+            outputs={
+                one.step_id: canon.decode(blobs[one.output], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
+            },
+            arguments={
+                one.step_id: canon.decode(blobs[one.arguments], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
+            },
+        )
+
+    def _package(self, digest: str) -> Package:
+        known = self._packages.get(digest)
+        if known is None:
+            known = self._packages[digest] = load_package(self._load(digest), "the package")
+            if len(self._packages) > PACKAGES_CACHED_MAX:
+                self._packages.popitem(last=False)
+        return known
+
+
+def _kind(package: Package, step: Step) -> str:
+    """The kind of a step's tool server, as the manifest says; empty for a reason step."""
+    tool = step.tool_contract.tool
+    entry = package.manifest.tools.get(tool.server) if tool else None
+    return entry.kind if entry is not None else ""
+
+
+def _read_back_checks(material: Material, read: Mapping[str, Any]) -> list[Check]:
+    """One check for every step that a plan wants read back, and for every write whatever the plan wants."""
+    found = []
+    for step in material.plan.steps:
+        if step.step_id not in material.outputs or not isinstance(step.verification.independent, ReadBack):
+            continue
+        value = read.get(f"read_back:{step.step_id}")
+        if value is None or isinstance(value, DulyError):
+            reason = value.message if isinstance(value, DulyError) else "nothing could be read back"
+            found.append(_not_run(step, f"read_back:{step.step_id}", reason))
+        else:
+            found.append(judgement.check_read_back(step, material.arguments[step.step_id], value))
+    return found
+
+
+def _demanded(material: Material, found: Sequence[Check]) -> list[Check]:
+    """Recomputations that the policy or the plan demands and that nobody made: not run, and so no pass."""
+    made = {check.step_id for check in found if check.kind == "recompute"}
+    demanded = {demand.tool for demand in material.package.manifest.policy.checks if demand.recompute}
+    return [
+        _not_run(step, f"recompute:{step.step_id}", "nothing recomputes what this tool says")
+        for step in material.plan.steps
+        if step.step_id in material.outputs
+        and step.step_id not in made
+        and (step.tool in demanded or isinstance(step.verification.independent, Recompute))
+    ]
+
+
+def _not_run(step: Step, check_id: str, reason: str) -> Check:
+    return Check(check_id=check_id, kind="recompute", step_id=step.step_id, outcome="not_run", reason=reason)
