@@ -105,7 +105,10 @@ def top(ranked: Sequence[Part], named: Mapping[str, str]) -> Expected:
     first = ranked[0]
     leading = [item for item in ranked if item is first or item.touches(first)]
     same = [item.segment for item in leading[1:]]
-    apart = [item.segment for item in ranked if not any(item.touches(leader) for leader in leading)]
+    # Whoever is apart from all leading ones is apart from the first: only those few are compared with the rest.
+    away = [item for item in ranked if not item.touches(first)]
+    reach = _hull(leading)
+    apart = [item.segment for item in away if reach is not None and not _meets(item.interval, reach)]
     note = "largest point contribution"
     if same:
         shown = ", ".join(same[:LEADING_SEGMENTS_MAX])
@@ -125,6 +128,18 @@ def top(ranked: Sequence[Part], named: Mapping[str, str]) -> Expected:
         "separable_from": apart[0] if apart else None,
         "note": note,
     }
+
+
+def _hull(leading: Sequence[Part]) -> exact.Range | None:
+    """The one interval that the leading ones fill: each of them meets the first."""
+    known = [item.interval for item in leading if item.interval is not None]
+    if len(known) != len(leading):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _meets(one: exact.Range | None, other: exact.Range) -> bool:
+    return one is None or (one[0] <= other[1] and other[0] <= one[1])
 
 
 def spread(metric: Metric, ranked: Sequence[Part]) -> Expected:
@@ -174,7 +189,7 @@ def interact(recount: Recount, arguments: Arguments) -> Expected:
     counts = [added(list(side.values())) for side in sides]
     certain = judged(recount, arguments, counts)
     reason = withheld(arguments, certain)
-    ranked = exact.parts(metric, *sides)
+    ranked = exact.parts(metric, *sides) if reason is None else []
     leading = [item for item in ranked if item is ranked[0] or item.touches(ranked[0])][:CANDIDATES_MAX]
     named = recount.labels(dimension, [item.segment for item in leading])
     others = [str(other) for other in arguments["others"] if other != dimension]
@@ -187,9 +202,7 @@ def interact(recount: Recount, arguments: Arguments) -> Expected:
         **certain,
         "status": "attributed" if reason is None else "withheld",
         "reason": reason,
-        "candidates": []
-        if reason is not None
-        else [_candidate(recount, arguments, dimension, others, item, named) for item in leading],
+        "candidates": [_candidate(recount, arguments, dimension, others, item, named) for item in leading],
     }
 
 

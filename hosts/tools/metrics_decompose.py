@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from duly.protocol.judgement.attribution import Measure, Share, inseparable, shares, spread, summed
+from duly.protocol.judgement.attribution import (
+    Measure,
+    Share,
+    apart_from,
+    inseparable,
+    shares,
+    spread,
+    summed,
+)
 from duly.protocol.plan.semantics import Metric
 from duly.protocol.wire.limits import LEADING_SEGMENTS_MAX
 
@@ -116,7 +124,7 @@ def top(metric: Metric, ranked: Sequence[Share], named: Mapping[str, str]) -> Ou
     first = ranked[0]
     leading = [share for share in ranked if share is first or share.overlaps(first)]
     same = [share.segment for share in leading[1:]]
-    apart = [share for share in ranked if not any(share.overlaps(leader) for leader in leading)]
+    apart = apart_from(ranked, leading)
     note = "largest point contribution"
     if same:
         note += f", not separable from {', '.join(same[:LEADING_SEGMENTS_MAX])}"

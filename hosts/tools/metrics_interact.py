@@ -51,13 +51,9 @@ def interact(context: DataContext, arguments: Arguments) -> Output:
         judged = sign(database, semantics, asked, arguments, totals)
         reason = withheld(arguments, judged)
         ranked = shares(how, *sides)
-        leading = top(asked.metric, ranked, {})["leading"][:CANDIDATES_MAX]
+        leading = [] if reason else top(asked.metric, ranked, {})["leading"][:CANDIDATES_MAX]
         named = labels(database, semantics, dimension, leading)
-        candidates = (
-            []
-            if reason
-            else _candidates(context, database, asked, arguments, dimension, others, ranked, leading)
-        )
+        candidates = _candidates(context, database, asked, arguments, dimension, others, ranked, leading)
         return {
             **head("interaction", asked),
             "dimension": dimension,
@@ -99,7 +95,7 @@ def _candidates(
             for side in ("baseline", "current")
         ]
         for other in others
-        if other != dimension
+        if other != dimension and leading
     }
     found = []
     for share in (share for share in ranked if share.segment in leading):

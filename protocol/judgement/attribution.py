@@ -155,6 +155,23 @@ def inseparable(ranked: Sequence[Share]) -> list[tuple[str, str]]:
     ]
 
 
+def apart_from(ranked: Sequence[Share], leading: Sequence[Share]) -> list[Share]:
+    """The shares whose interval lies apart from that of every leading one, in rank order.
+
+    Every leading interval overlaps the first, so together they are one interval, and one comparison a share is enough.
+    """
+    lows = [share.low for share in leading if share.low is not None]
+    highs = [share.high for share in leading if share.high is not None]
+    if len(lows) != len(leading) or len(highs) != len(leading):
+        return []
+    low, high = min(lows), max(highs)
+    return [
+        share
+        for share in ranked
+        if share.low is not None and share.high is not None and (share.low > high or share.high < low)
+    ]
+
+
 def spread(measure: Measure, ranked: Sequence[Share]) -> tuple[str, int, int]:
     """(kind, segments that moved with the change, segments that can be compared).
 
