@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import flights
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flights
 from duly.actors.planner.bind import bind
 from duly.protocol.plan.request import Binding, InputPart, new_request
 from duly.protocol.plan.route import choose

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import flights
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flights
 from duly.protocol.plan.manifest import BUILT_IN_TOOLS, Manifest
 from duly.protocol.plan.manifest_toml import parse_manifest
 from duly.protocol.plan.toml_lines import lines_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import flights
 import pytest
 
+import flights
 from duly.protocol.plan.package import load_package
 from duly.protocol.plan.playbook_yaml import parse_playbook
 from duly.protocol.wire.errors import PackageError
