@@ -106,6 +106,8 @@ class FrameParser:
         return True
 
     def _decoded(self, body: bytes) -> Message:
+        if not (body[:1] in (b"\xde", b"\xdf") or b"\x80" <= body[:1] <= b"\x8f"):
+            raise WireError("wire.malformed", "A message is a map.")  # before a single object is made of it
         if self._canonical:
             value = canon.decode(body)
         else:
@@ -115,8 +117,7 @@ class FrameParser:
                 raise WireError(
                     "wire.malformed", f"A worker sent no message: {type(error).__name__}."
                 ) from None
-        if type(value) is not dict:
-            raise WireError("wire.malformed", "A message is a map.")
+        assert type(value) is dict
         return value
 
 

@@ -40,7 +40,6 @@ class SqliteReader:
                 "tool.source_missing", f"The file cannot be opened ({error}).", place=str(path)
             ) from None
         self._path = path
-        self._connection.enable_load_extension(False)
         self._connection.set_authorizer(_allowed)
 
     def __enter__(self) -> SqliteReader:

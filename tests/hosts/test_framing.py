@@ -46,7 +46,7 @@ def test_any_cutting_gives_the_same_messages(messages, sizes, canonical):
     [
         ((1 << 32) - 1, "wire.frame_too_large"),
         (FRAME_BYTES_MAX + 1, "wire.frame_too_large"),
-        (b"\x91" * 100_000, "wire.too_deep"),
+        (b"\x81\xa1a" + b"\x91" * 100_000, "wire.too_deep"),
         (b"\xff\xfe\x00rubbish", "wire.malformed"),
         (b"\x93\x01\x02\x03", "wire.malformed"),
         (b"\x82\xa1b\x01\xa1a\x01", "wire.not_canonical"),
