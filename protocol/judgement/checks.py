@@ -101,7 +101,7 @@ def check_read_back(step: Step, arguments: Any, read: Any) -> Check:
         except KeyError as missing:
             wrong.append(f"{where} is missing ({missing.args[0]})")
             continue
-        if type(got) is not type(wanted) or got != wanted:
+        if not _same(got, wanted):
             wrong.append(f"{where} differs from {what}")
     return Check(
         check_id=check_id,
@@ -188,6 +188,13 @@ def _container(value: Any, path: str) -> Any:
     if not isinstance(value, (list, dict)):
         raise KeyError(f"{path} (no list)")
     return value
+
+
+def _same(got: Any, wanted: Any) -> bool:
+    """Whether what was read is what was written. A column of reals gives a whole number back as a real."""
+    if type(got) in (int, float) and type(wanted) in (int, float):
+        return bool(got == wanted)
+    return type(got) is type(wanted) and bool(got == wanted)
 
 
 def _unequal(got: Any, wanted: Any, slack: float) -> str:

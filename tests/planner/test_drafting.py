@@ -11,6 +11,7 @@ import shoppers
 from duly.actors.planner.bind import bind
 from duly.actors.planner.draft import Draft, draft
 from duly.actors.planner.guide import guided
+from duly.protocol.judgement.checks import check_read_back
 from duly.protocol.plan import refs, validate
 from duly.protocol.plan.catalogue import (
     Catalogue,
@@ -308,3 +309,13 @@ def test_guidance_that_does_not_bind_asks() -> None:
     )
     assert after.question is not None
     assert after.question.parameter == "baseline"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "outcome"), [(829, "pass"), (829.0, "pass"), (830, "fail"), ("829.0", "fail"), (True, "fail")]
+)
+def test_a_whole_number_read_back_from_a_column_of_reals_agrees(wanted: Any, outcome: str) -> None:
+    step = drafted(INCIDENT).plan.step("open")
+    written = {"subject": "EV", "metric": "m", "baseline": "b", "current": "c", "note": "n", "status": "open"}
+    read = {"records": [{"key": "k", "record": {**written, "contribution": 829.0}}], "count": 1}
+    assert check_read_back(step, {"record": {**written, "contribution": wanted}}, read).outcome == outcome
