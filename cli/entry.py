@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from . import exit_codes
 
 INTERRUPTED = 130
+FOLLOWING = ("run", "approve", "reject", "answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given)
     except KeyboardInterrupt:
         print("\nduly: stopped.", file=sys.stderr)
-        return exit_codes.PHASES["CANCELLED"] if "run" in given[:1] else INTERRUPTED
+        return exit_codes.PHASES["CANCELLED"] if given[:1] and given[0] in FOLLOWING else INTERRUPTED
     except BrokenPipeError:
         # The reader of our output left (`duly show | head`): nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -112,9 +113,13 @@ def _typer(arguments: list[str]) -> int:
     except Exception as error:
         # Typer carries its own copy of click under a private name; its usage errors are known by what they can do.
         told = getattr(error, "format_message", None)
+        if type(error).__name__ == "Abort":
+            raise KeyboardInterrupt from None
         if told is None:
             raise
         return _usage(error, str(told()))
+    if code == INTERRUPTED:  # newer versions of Typer turn Ctrl-C into this code, older ones into Abort
+        raise KeyboardInterrupt
     return code if isinstance(code, int) else exit_codes.DONE
 
 

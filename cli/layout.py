@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from duly.protocol.authority.printable import COLUMNS as COLUMNS
 from duly.protocol.authority.printable import readable, width_of
 
+LAST_COLUMN_MIN = 20  # of a table, in columns
 LABEL = 10  # the column of labels in front of progress and summaries
 
 
@@ -60,7 +61,7 @@ def _fitting(word: str, room: int) -> int:
 def shortened(text: str, width: int) -> str:
     """A text on one line of at most ``width`` columns; ``...`` says that it goes on."""
     text = readable(" ".join(text.split()))
-    return text if width_of(text) <= width else text[: _fitting(text, width - 3)] + "..."
+    return text if width_of(text) <= width else text[: _fitting(text, max(width - 3, 1))] + "..."
 
 
 def padded(text: str, width: int) -> str:
@@ -68,16 +69,20 @@ def padded(text: str, width: int) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "") -> list[str]:
-    """A table whose last column takes what is left of the 80 columns. No rows give no lines."""
-    cells = [[shortened(cell, 60) for cell in row] for row in rows]
-    if not cells:
+    """A table of at most 80 columns; its last column takes what the others leave. No rows give no lines."""
+    cells = [list(head), *([readable(" ".join(cell.split())) for cell in row] for row in rows)]
+    if len(cells) == 1:
         return []
-    widths = [max(width_of(row[index]) for row in [list(head), *cells]) for index in range(len(head) - 1)]
-    before = len(indent) + sum(widths) + 2 * len(widths)
-    room = max(COLUMNS - before, 12)
+    widths = [max(width_of(row[index]) for row in cells) for index in range(len(head) - 1)]
+    while sum(widths) + 2 * len(widths) + len(indent) > COLUMNS - LAST_COLUMN_MIN:
+        widest = max(widths)
+        widths[widths.index(widest)] = widest - 1
+    room = COLUMNS - len(indent) - sum(widths) - 2 * len(widths)
     lines = []
-    for row in [list(head), *cells]:
-        left = "".join(padded(cell, width) + "  " for cell, width in zip(row, widths, strict=False))
+    for row in cells:
+        left = "".join(
+            padded(shortened(cell, width), width) + "  " for cell, width in zip(row, widths, strict=False)
+        )
         lines.append((indent + left + shortened(row[-1], room)).rstrip())
     return [bold(lines[0]), *lines[1:]]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from .layout import COLUMNS, duration, padded, shortened
 
 NAME_COLUMNS_MAX = 18
-TAIL_COLUMNS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +26,19 @@ def timeline_lines(spans: Sequence[Span], now_ms: int = 0) -> list[str]:
     begin = min(span.start_ms for span in spans)
     ends = [span.end_ms or max(now_ms, span.start_ms) for span in spans]
     whole = max(max(ends) - begin, 1)
-    name_columns = min(max(len(span.name) for span in spans), NAME_COLUMNS_MAX)
-    bar_columns = COLUMNS - name_columns - TAIL_COLUMNS - 6
+    names = [shortened(span.name, NAME_COLUMNS_MAX) for span in spans]
+    tails = [
+        f"+{duration(span.start_ms - begin)}, {duration(end - span.start_ms) if span.end_ms else 'running'}"
+        for span, end in zip(spans, ends, strict=True)
+    ]
+    name_columns = max(map(len, names))
+    bar_columns = COLUMNS - name_columns - max(map(len, tails)) - 6
     lines = []
-    for span, end in zip(spans, ends, strict=True):
-        first = (span.start_ms - begin) * bar_columns // whole
-        last = max(first + 1, -(-(end - begin) * bar_columns // whole))
-        first = min(first, bar_columns - 1)
-        bar = padded(" " * first + "=" * (min(last, bar_columns) - first), bar_columns)
-        took = duration(end - span.start_ms) if span.end_ms else "running"
-        tail = f"+{duration(span.start_ms - begin)}, {took}"
-        lines.append(f"  {padded(shortened(span.name, name_columns), name_columns)} |{bar}| {tail}")
+    for span, end, name, tail in zip(spans, ends, names, tails, strict=True):
+        first = min((span.start_ms - begin) * bar_columns // whole, bar_columns - 1)
+        last = max(first + 1, (end - begin) * bar_columns // whole)
+        bar = padded(" " * first + "=" * (last - first), bar_columns)
+        lines.append(f"  {padded(name, name_columns)} |{bar}| {tail}")
     return lines
 
 

@@ -20,7 +20,7 @@ Reply = Callable[[dict[str, Any]], None]
 class FakeFrontDoor:
     """Answers every operation; ``requests`` keeps what came. ``override`` maps an op to another answer.
 
-    ``hold`` makes submit wait, after its first event, until the run is cancelled.
+    ``hold`` makes submit wait, after its first event, until the run is cancelled; the run must be one that asks.
     """
 
     def __init__(self, harness: ScriptedHarness) -> None:
@@ -28,6 +28,7 @@ class FakeFrontDoor:
         self.requests: list[dict[str, Any]] = []
         self.override: dict[str, Callable[[dict[str, Any], Reply], None]] = {}
         self.hold = False
+        self.left = 0
         self.cancelled = threading.Event()
         self.followed = threading.Event()
         self._lock = threading.Lock()
@@ -65,15 +66,20 @@ class FakeFrontDoor:
     def _serve(self, peer: socket.socket) -> None:
         with peer:
             frames = BlockingFrames(peer)
-            while (frame := frames.read()) is not None:
-                request = frame[0]
-                self.requests.append(request)
-                op = request["op"].replace(".", "_")
-                try:
-                    handler = self.override.get(request["op"]) or getattr(self, f"_{op}")
-                    handler(request, frames.write)
-                except DulyError as error:
-                    frames.write({"error": error.to_data(), "last": True})
+            try:
+                while (frame := frames.read()) is not None:
+                    self.requests.append(frame[0])
+                    self._handle(frame[0], frames.write)
+            except (BrokenPipeError, ConnectionResetError):
+                self.left += 1  # the command went away in the middle, which is its right
+
+    def _handle(self, request: dict[str, Any], reply: Reply) -> None:
+        try:
+            op = request["op"].replace(".", "_")
+            handler = self.override.get(request["op"]) or getattr(self, f"_{op}")
+            handler(request, reply)
+        except DulyError as error:
+            reply({"error": error.to_data(), "last": True})
 
     def _hello(self, request: dict[str, Any], reply: Reply) -> None:
         reply({"pid": 1, "epoch": 1, "version": "0", "home": "", "started_ms": 0, "last": True})
