@@ -66,9 +66,15 @@ class Budget:
         ]
 
     @property
-    def out_of_time(self) -> bool:
+    def wall_ms_left(self) -> int | None:
+        """Active milliseconds that are left; ``None`` without a limit."""
         limit = self.limits.get("wall_seconds")
-        return limit is not None and self.spent.get("wall_ms", 0) >= limit * 1000
+        return None if limit is None else limit * 1000 - self.spent.get("wall_ms", 0)
+
+    @property
+    def out_of_time(self) -> bool:
+        left = self.wall_ms_left
+        return left is not None and left <= 0
 
 
 def _add(left: Amounts, right: Amounts) -> dict[str, int]:

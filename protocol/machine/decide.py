@@ -6,25 +6,26 @@ order. Recovery never decides again; it replays ``evolve`` and asks ``pending``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..plan.cache_key import cache_key
 from ..wire.errors import AuthorityError, DulyError, RunError
+from ..wire.limits import BUDGET_WARNING_PERCENT, WAKE_WAIT_MS_MIN
 from . import invariants
 from .advance import Moment, advance
-from .effects import CancelCalls, Order, StorePlan
+from .effects import CancelCalls, Order, StorePlan, Wake
 from .events import Event, event
 from .evolve import evolve
-from .handlers import outcomes, person, planning
+from .handlers import course, outcomes, person, planning, verification
 from .pending import pending
 from .phases import Phase
 from .run import Run
 from .stimuli import Stimulus, Submitted
 from .table import HANDLED, TABLE
 
-_HANDLERS: dict[str, Callable[[Run, Any], list[Event]]] = {
+HANDLERS: Mapping[str, Callable[[Run, Any], list[Event]]] = {
     "bound": planning.bound,
     "cache_replied": planning.cache_replied,
     "drafted": planning.drafted,
@@ -34,12 +35,12 @@ _HANDLERS: dict[str, Callable[[Run, Any], list[Event]]] = {
     "answered": person.answered,
     "cancel_asked": person.cancel_asked,
     "steps_returned": outcomes.steps_returned,
-    "checks_returned": outcomes.checks_returned,
-    "reads_wanted": outcomes.reads_wanted,
-    "judged": outcomes.judged,
-    "verifier_lost": outcomes.verifier_lost,
-    "resumed": outcomes.resumed,
-    "time_passed": outcomes.time_passed,
+    "checks_returned": verification.checks_returned,
+    "reads_wanted": verification.reads_wanted,
+    "judged": verification.judged,
+    "verifier_lost": verification.verifier_lost,
+    "resumed": course.resumed,
+    "time_passed": course.time_passed,
 }
 
 
@@ -71,43 +72,67 @@ def decide(run: Run | None, stimulus: Stimulus, seal: Seal) -> Decision:
     verb = TABLE[run.phase, stimulus.kind]
     if verb != HANDLED:
         return Decision(run, refusal=_refusal(run, verb))
+    orders = pending(run)
+    if stimulus.order and all(order.key != stimulus.order for order in orders):
+        return Decision(run, refusal=_refusal(run, "run.not_waiting_for_that"))
     try:
-        events = _HANDLERS[stimulus.kind](run, stimulus)
+        events = HANDLERS[stimulus.kind](run, stimulus)
     except AuthorityError as error:
-        return _conclude(run, [person.refusal(error.code)], stimulus, seal, refusal=error)
+        return _conclude(run, [person.refusal(error.code)], stimulus, seal, orders, refusal=error)
     except DulyError as error:
         return Decision(run, refusal=error)
     refused = getattr(stimulus, "error", None) if stimulus.kind == "authority_refused" else None
-    return _conclude(run, events, stimulus, seal, refusal=refused)
+    return _conclude(run, events, stimulus, seal, orders, refusal=refused)
 
 
 def _submit(stimulus: Submitted, seal: Seal) -> Decision:
-    run, first = _apply(None, planning.submitted(None, stimulus), seal)
+    try:
+        first = planning.submitted(stimulus)
+    except DulyError as error:
+        return Decision(None, refusal=error)
+    run, events = _apply(None, [first], seal)
     more = planning.bring_plan(run, stimulus.plan) if stimulus.plan is not None else []
-    decision = _conclude(run, more, stimulus, seal)
-    assert decision.run is not None
-    return Decision(decision.run, [*first, *decision.events], pending(decision.run))
+    after, rest = _go_on(run, more, Moment(stimulus.now_ms, stimulus.fresh), seal)
+    return Decision(after, [*events, *rest], pending(after))
 
 
 def _conclude(
-    run: Run, events: list[Event], stimulus: Stimulus, seal: Seal, refusal: DulyError | None = None
+    run: Run,
+    events: list[Event],
+    stimulus: Stimulus,
+    seal: Seal,
+    known: Iterable[Order],
+    refusal: DulyError | None = None,
 ) -> Decision:
     """Applies the events, lets the run go on by itself, and finds the orders that are new."""
-    moment = Moment(stimulus.now_ms, stimulus.fresh)
-    before = {order.key for order in pending(run)} if stimulus.kind != "resumed" else set()
-    events = list(events)
     active = not run.phase.waits and not run.phase.ended
-    if events and stimulus.elapsed_ms and active and events[0].kind != "run.submitted":
-        events[0] = replace(events[0], facts={**events[0].facts, "elapsed_ms": stimulus.elapsed_ms})
-    after, done = _apply(run, events, seal)
-    while more := advance(after, moment):
-        after, applied = _apply(after, more, seal)
-        done += applied
-    for name in after.budget.to_warn() if not after.phase.ended else ():
-        after, applied = _apply(after, [event("budget.warned", name=name, percent=80)], seal)
-        done += applied
+    elapsed_ms = stimulus.elapsed_ms if active else 0
+    after, done = _go_on(run, events, Moment(stimulus.now_ms, stimulus.fresh), seal, elapsed_ms)
+    before = set() if stimulus.kind == "resumed" else {order.key for order in known}
     orders = [order for order in pending(after) if order.key not in before]
+    if stimulus.kind == "time_passed":
+        orders += _set_again(after, stimulus, before)
     return Decision(after, done, [*orders, *_closing(run, after)], refusal)
+
+
+def _go_on(
+    run: Run, events: Sequence[Event], moment: Moment, seal: Seal, elapsed_ms: int = 0
+) -> tuple[Run, list[Event]]:
+    """Applies events and whatever follows from them. The first event of a decision carries the active time before it."""
+    done: list[Event] = []
+    batch = list(events) or advance(run, moment)
+    while batch:
+        if elapsed_ms and not done:
+            batch[0] = replace(batch[0], facts={**batch[0].facts, "elapsed_ms": elapsed_ms})
+        run, applied = _apply(run, batch, seal)
+        done += applied
+        batch = advance(run, moment)
+    for name in run.budget.to_warn() if not run.phase.ended else ():
+        warned = event("budget.warned", name=name, percent=BUDGET_WARNING_PERCENT)
+        run, applied = _apply(run, [warned], seal)
+        done += applied
+    invariants.check_settled(run)
+    return run, done
 
 
 def _apply(run: Run | None, events: Sequence[Event], seal: Seal) -> tuple[Run, list[Event]]:
@@ -122,6 +147,21 @@ def _apply(run: Run | None, events: Sequence[Event], seal: Seal) -> tuple[Run, l
     return run, done
 
 
+def _set_again(after: Run, stimulus: Stimulus, before: set[tuple[str, ...]]) -> list[Order]:
+    """Timers that fired too early, since wall clocks move: the machine still waits, so they are set once more."""
+    found: list[Order] = []
+    for order in pending(after):
+        if not isinstance(order, Wake) or order.key not in before:
+            continue
+        if order.key[0] == "wall":
+            left = after.budget.wall_ms_left or 0
+            at_ms = stimulus.now_ms + max(WAKE_WAIT_MS_MIN, left - stimulus.elapsed_ms)
+            found.append(replace(order, at_ms=at_ms))
+        elif order.at_ms > stimulus.now_ms:
+            found.append(order)
+    return found
+
+
 def _closing(before: Run, after: Run) -> list[Order]:
     """Orders of an end: kill what still runs, keep the plan of a run that passed."""
     if before.phase.ended or not after.phase.ended:
@@ -129,25 +169,22 @@ def _closing(before: Run, after: Run) -> list[Order]:
     orders: list[Order] = []
     if before.outstanding:
         orders.append(CancelCalls(("cancel", after.run_id)))
-    if (
-        after.phase is Phase.COMPLETED
-        and after.route == "orchestrated"
-        and after.plan is not None
-        and after.binding
-    ):
+    if after.phase is Phase.COMPLETED and after.route == "orchestrated" and after.plan and after.binding:
         key = cache_key(after.agent, after.request)
         if after.plan.origin in ("playbook", "model"):
             orders.append(StorePlan(("store", key), key, after.plan, after.binding))
     return orders
 
 
+_SENTENCES: Mapping[str, str] = {
+    "gate.already_decided": "Run {run} is {phase} and waits for no approval.",
+    "run.ended": "Run {run} has ended: {phase}.",
+    "run.not_asked": "Run {run} is {phase} and waits for no answer.",
+    "run.exists": "There is a run {run} already.",
+    "run.not_waiting_for_that": "Run {run} is {phase} and does not wait for that.",
+}
+
+
 def _refusal(run: Run, code: str) -> DulyError:
-    if code == "gate.already_decided":
-        return AuthorityError(code, f"Run {run.run_id} is {run.phase} and waits for no approval.")
-    if code == "run.ended":
-        return RunError(code, f"Run {run.run_id} has ended: {run.phase}.")
-    if code == "run.not_asked":
-        return RunError(code, f"Run {run.run_id} is {run.phase} and waits for no answer.")
-    if code == "run.exists":
-        return RunError(code, f"There is a run {run.run_id} already.")
-    return RunError(code, f"Run {run.run_id} is {run.phase} and does not wait for that.")
+    family = AuthorityError if code.startswith("gate.") else RunError
+    return family(code, _SENTENCES[code].format(run=run.run_id, phase=run.phase))

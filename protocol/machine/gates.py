@@ -13,9 +13,10 @@ from ..authority.tiers import TIERS
 from ..plan import refs
 from ..plan.plan import Plan, Step
 from ..wire import canon
-from ..wire.errors import AuthorityError, PlanError
+from ..wire.errors import AuthorityError
 from ..wire.ids import Digest
-from .run import Outputs, Run
+from .calls import resolved as resolved
+from .run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ def gate_on(run: Run) -> bool:
 
 
 def is_consequential(run: Run, step: Step) -> bool:
-    """Whether a step does more than read, or reads what is sensitive; asked of the descriptor, not of the plan."""
+    """Whether a step does more than read, reads what is sensitive, or calls a tool that is gated in every tier; asked of
+    descriptor and mandate, not of the plan."""
     descriptor = run.descriptors.get(step.tool or "")
-    return step.kind == "tool" and (descriptor is None or not descriptor.reads_only or descriptor.sensitive)
+    return acts(run, step) or (descriptor is not None and descriptor.sensitive)
 
 
 def needs_plan_gate(run: Run, plan: Plan) -> bool:
@@ -135,10 +137,11 @@ def check_approval(run: Run, approval: Approval, now_ms: int) -> None:
         (approval.plan != run.plan_digest, "approval.other_plan", "The approval is for other plan bytes."),
         (approval.step_id != waiting.step_id, "approval.other_step", "The approval is for another step."),
         (
-            approval.steps != waiting.steps,
-            "approval.args_mismatch",
-            "The approval is for other arguments or tools.",
+            _tools(approval.steps) != _tools(waiting.steps),
+            "approval.descriptor_changed",
+            "The approval is for other tools, or for tools that are described differently now.",
         ),
+        (approval.steps != waiting.steps, "approval.args_mismatch", "The approval is for other arguments."),
         (approval.scope != waiting.scope, "approval.scope_changed", "The scope is not the approved one."),
         (
             approval.budget != dict(run.mandate.budget),
@@ -162,17 +165,8 @@ def check_approval(run: Run, approval: Approval, now_ms: int) -> None:
             raise AuthorityError(code, message, hint="Look at the gate again and approve what it shows now.")
 
 
-def resolved(run: Run, step: Step) -> Any:
-    """The arguments of a step with every reference replaced. Raises ``PlanError``."""
-    return refs.resolve(step.tool_contract.arguments, Outputs(run))
-
-
-def can_resolve(run: Run, step: Step) -> bool:
-    try:
-        resolved(run, step)
-    except PlanError:
-        return False
-    return True
+def _tools(steps: Mapping[str, ApprovedStep]) -> dict[str, tuple[str, str]]:
+    return {step_id: (step.tool, step.descriptor) for step_id, step in steps.items()}
 
 
 def _template(step: Step) -> ApprovedStep:

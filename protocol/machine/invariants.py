@@ -1,9 +1,12 @@
-"""What holds in every state of a run, checked after every event, in production too."""
+"""What holds in every state of a run, checked in production too: ``check`` after every event, ``check_settled`` after
+every decision, when events that belong together have all been applied."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .phases import Phase
-from .run import Run
+from .run import DONE, Run
 
 
 class BrokenInvariant(AssertionError):
@@ -12,30 +15,45 @@ class BrokenInvariant(AssertionError):
 
 def check(run: Run) -> None:
     """Raises ``BrokenInvariant`` with the name of the first invariant that does not hold."""
-    for name, holds in (
+    _hold(run, _always(run))
+
+
+def check_settled(run: Run) -> None:
+    """The invariants that look at every step."""
+    _hold(run, _settled(run))
+
+
+def _hold(run: Run, invariants: Iterable[tuple[str, bool]]) -> None:
+    for name, holds in invariants:
+        if not holds:
+            raise BrokenInvariant(f"run {run.run_id}: {name}")
+
+
+def _always(run: Run) -> Iterable[tuple[str, bool]]:
+    phase = run.phase
+    return (
         (
             "a gate is open exactly while an approval is waited for",
-            (run.gate is not None) == (run.phase is Phase.WAITING_APPROVAL),
+            (run.gate is not None) == (phase is Phase.WAITING_APPROVAL),
         ),
         (
             "a question is open exactly while an answer is waited for",
-            (run.asked is not None) == (run.phase is Phase.WAITING_INPUT),
+            (run.asked is not None) == (phase is Phase.WAITING_INPUT),
         ),
-        ("only a passing verdict completes", run.phase is not Phase.COMPLETED or run.verdict == "pass"),
-        ("an end has a reason", not run.phase.ended or bool(run.reason)),
+        ("only a passing verdict completes", phase is not Phase.COMPLETED or run.verdict == "pass"),
+        ("an end has a reason", not phase.ended or bool(run.reason)),
         (
             "a run that goes on has a plan once it is ready",
-            run.plan is not None or run.phase not in (Phase.READY, Phase.RUNNING, Phase.VERIFYING),
+            run.plan is not None or phase not in (Phase.READY, Phase.RUNNING, Phase.VERIFYING),
         ),
-        ("nothing reserved is negative", all(amount >= 0 for amount in run.budget.reserved.values())),
-        ("nothing is spent beyond a limit of calls", _within(run)),
         (
-            "verification is only under way while verifying",
-            not run.verification or run.phase is Phase.VERIFYING or run.phase.ended,
+            "nothing reserved or spent is negative",
+            all(amount >= 0 for amount in (*run.budget.reserved.values(), *run.budget.spent.values())),
         ),
-    ):
-        if not holds:
-            raise BrokenInvariant(f"run {run.run_id}: {name}")
+        ("nothing is spent beyond a limit of calls", _within(run)),
+        ("verification is only under way while verifying", not run.verification or phase is Phase.VERIFYING),
+        ("an end holds no reservation", not phase.ended or not run.budget.reserved),
+    )
 
 
 def _within(run: Run) -> bool:
@@ -43,4 +61,28 @@ def _within(run: Run) -> bool:
         run.budget.used(name) + run.budget.reserved.get(name, 0) <= limit
         for name, limit in run.budget.limits.items()
         if name in ("steps", "tool_calls")
+    )
+
+
+def _settled(run: Run) -> Iterable[tuple[str, bool]]:
+    outstanding = run.outstanding
+    return (
+        (
+            "calls are only under way while running",
+            not outstanding or run.phase is Phase.RUNNING or run.phase.ended,
+        ),
+        (
+            "every call under way holds one reservation, and nothing else does",
+            run.phase.ended or run.budget.reserved.get("steps", 0) == len(outstanding),
+        ),
+        ("an effect runs alone", len(outstanding) < 2 or all(run.reads_only(name) for name in outstanding)),
+        (
+            "every result that counts is there",
+            all((state.status in DONE) == (name in run.outputs) for name, state in run.steps.items()),
+        ),
+        (
+            "a completed run has no step left and no failed check",
+            run.phase is not Phase.COMPLETED
+            or all(state.status in DONE and state.checked != "fail" for state in run.steps.values()),
+        ),
     )

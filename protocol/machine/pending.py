@@ -7,8 +7,8 @@ from ..plan import refs
 from ..plan.cache_key import cache_key
 from ..plan.plan import Step
 from ..plan.request import Binding
-from . import gates
-from .advance import unchecked
+from . import calls
+from .advance import unchecked, waits_for_plan_gate
 from .effects import (
     Bind,
     Call,
@@ -22,13 +22,19 @@ from .effects import (
     Wake,
 )
 from .phases import Phase
-from .run import Outputs, Run
+from .run import Run
 
 
 def pending(run: Run) -> list[Order]:
     """Every order that this state calls for; each with a key that stays the same while it is the same order."""
     if run.phase.ended:
         return []
+    if run.phase.waits:
+        return _gate_end(run)
+    return [*_work(run), *_wall_end(run)]
+
+
+def _work(run: Run) -> list[Order]:
     if run.phase is Phase.PLANNING:
         return _planning(run)
     if run.phase is Phase.REPLAN_REQUIRED:
@@ -37,28 +43,22 @@ def pending(run: Run) -> list[Order]:
         if run.verification == "judge":
             return [Judge(("judge", run.plan_digest, str(len(run.reads))), list(run.reads))]
         return [PrepareVerification(("prepare", run.plan_digest))] if run.verification == "prepare" else []
-    if run.phase is Phase.WAITING_APPROVAL:
-        return _gate_end(run)
-    if run.phase in (Phase.READY, Phase.RUNNING):
-        return [*_dispatches(run), *_checks(run), *_wakes(run)]
-    return []
+    return [*_dispatches(run), *_checks(run), *_wakes(run)]
 
 
 def _planning(run: Run) -> list[Order]:
-    if run.binding is None and run.mandate.plan is None:
-        return [Bind(("bind", str(len(run.answers))), run.answers)]
+    if run.binding is None:
+        return [Bind(("bind", str(run.answered)), run.answers)]
     if run.cache == "asked":
         key = cache_key(run.agent, run.request)
-        return [LookUpPlan(("look_up", key, str(len(run.answers))), key, run.binding or Binding())]
-    if run.route in ("orchestrated", "constrained") and run.plan is None:
-        return [_draft(run)]
-    return []
+        return [LookUpPlan(("look_up", key, str(run.answered)), key, run.binding)]
+    return [_draft(run)]
 
 
 def _draft(run: Run) -> Draft:
-    version = (run.plan.version if run.plan else 0) + 1
+    version = next_version(run)
     return Draft(
-        key=("draft", str(version), str(run.drafts)),
+        key=("draft", str(version), str(run.answered), str(run.drafts)),
         mode="constrained" if run.route == "constrained" else "orchestrated",
         binding=run.binding or Binding(),
         plan_id=f"p-{run.run_id}",
@@ -70,11 +70,22 @@ def _draft(run: Run) -> Draft:
     )
 
 
+def next_version(run: Run) -> int:
+    """The version that the next plan of a run has."""
+    return (run.plan.version if run.plan else 0) + 1
+
+
 def _gate_end(run: Run) -> list[Order]:
     ttl = run.mandate.gate_ttl_seconds
     if ttl is None or run.gate is None:
         return []
     return [Wake(("gate_ttl", run.gate.gate_id), run.gate.asked_ms + ttl * 1000)]
+
+
+def _wall_end(run: Run) -> list[Order]:
+    if not run.active_until_ms:
+        return []
+    return [Wake(("wall", str(run.active_until_ms)), run.active_until_ms)]
 
 
 def _dispatches(run: Run) -> list[Order]:
@@ -96,10 +107,12 @@ def _dispatches(run: Run) -> list[Order]:
 
 
 def _call(run: Run, step: Step) -> Call:
+    """One call. Only references to steps of the same dispatch stay in its arguments: a host knows no other outputs."""
     contract = step.tool_contract
     state = run.steps[step.step_id]
     descriptor = run.descriptors[step.tool or ""]
-    arguments = contract.arguments if state.template else refs.resolve(contract.arguments, Outputs(run))
+    here = [name for name in refs.steps_of(contract.arguments) if name not in run.outputs]
+    arguments = calls.resolved(run, step, keep=here if state.template else ())
     key = ""
     if descriptor.idempotency == "key":
         key = idempotency_key(
@@ -124,23 +137,20 @@ def _call(run: Run, step: Step) -> Call:
 
 def _checks(run: Run) -> list[Order]:
     """A step that writes is next and its inputs are not checked."""
-    if run.outstanding or (
-        run.phase is Phase.READY and not run.approved and run.plan and gates.needs_plan_gate(run, run.plan)
-    ):
+    if run.outstanding or waits_for_plan_gate(run):
         return []
     for level in run.levels:
         for step_id in level:
             if run.steps[step_id].status not in ("pending", "retrying"):
                 continue
-            step = run.step(step_id)
-            names = unchecked(run, step) if not run.reads_only(step_id) else []
+            names = unchecked(run, run.step(step_id))
             return [CheckSteps(("check", *names), tuple(names))] if names else []
     return []
 
 
 def _wakes(run: Run) -> list[Order]:
     return [
-        Wake(("retry", step_id, str(state.attempts)), state.retry_at_ms)
+        Wake(("retry", step_id, str(state.wave)), state.retry_at_ms)
         for step_id, state in run.steps.items()
         if state.status == "retrying"
     ]

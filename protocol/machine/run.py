@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from ..authority.approval import Approval
@@ -14,9 +13,8 @@ from ..plan.agent import AgentSpec
 from ..plan.descriptor import Descriptor
 from ..plan.plan import Plan, Step
 from ..plan.request import Binding, Question, Request
-from ..wire import canon
-from ..wire.limits import ARTIFACT_BYTES_MAX
 from .budget import Budget
+from .outputs import decoded
 from .phases import Phase
 
 DONE = frozenset(("succeeded", "reused"))
@@ -28,7 +26,7 @@ class StepState:
     """One step of the current plan.
 
     ``status``: pending, started, retrying, unknown, succeeded, reused, failed, degraded, skipped. ``key`` is the digest
-    of tool, descriptor and resolved arguments. ``then`` is where a failure leads. ``checked``: pass, fail, not_run or empty.
+    of tool, descriptor and resolved arguments, once the call ran. ``then`` is where a failure leads. ``checked``: pass, fail, not_run or empty.
     """
 
     status: str = "pending"
@@ -104,6 +102,7 @@ class Run:
     # planning
     binding: Binding | None = None
     answers: Mapping[str, str] = field(default_factory=dict)
+    answered: int = 0
     route: str = ""
     score: int = 0
     cache: str = ""  # "", asked, hit, stale, miss
@@ -137,6 +136,7 @@ class Run:
     replan_reason: str = ""
     replan_trigger: str = ""
     budget: Budget = field(default_factory=Budget)
+    active_until_ms: int = 0  # wall time at which the active time is spent; 0 without a limit
     # the end
     reason: str = ""
     message: str = ""
@@ -149,7 +149,7 @@ class Run:
 
     def output(self, step_id: str) -> Any:
         """The tagged output of a finished step. Raises ``KeyError``."""
-        return _decoded(self.outputs[step_id])
+        return decoded(self.outputs[step_id])
 
     @property
     def levels(self) -> list[list[str]]:
@@ -181,11 +181,6 @@ class Outputs(Mapping[str, Any]):
 
     def __contains__(self, step_id: object) -> bool:
         return step_id in self._run.outputs
-
-
-@lru_cache(maxsize=256)
-def _decoded(data: bytes) -> Any:
-    return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
 
 
 # Plans are frozen; what follows from one is computed once. Pydantic models with lists do not hash, so the identity is

@@ -1,8 +1,9 @@
 """Stimuli: what comes in. A request, an outcome, a decision of a person, the passing of time.
 
 Every stimulus carries its own time and randomness, so that deciding stays pure: ``now_ms`` is wall time, ``elapsed_ms``
-the active monotonic time since the run's last stimulus, ``fresh`` 32 random hexadecimal digits, ``cause`` the id of
-the message that brought it.
+the active monotonic time since the run's last events, ``fresh`` 32 random hexadecimal digits, ``cause`` the id of
+the message that brought it, ``order`` the key of the order that it answers: an answer to an order that is not pending
+any more is refused.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Stimulus:
     elapsed_ms: int = 0
     fresh: str
     cause: str = ""
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

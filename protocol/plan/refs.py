@@ -7,7 +7,7 @@ with ``$`` carry one more, so no output can pose as a reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,18 +104,38 @@ def lookup(value: Any, pointer: tuple[str, ...]) -> Any:
     return value
 
 
-def resolve(arguments: Any, outputs: Mapping[str, Any]) -> Any:
+def resolve(arguments: Any, outputs: Mapping[str, Any], keep: Collection[str] = ()) -> Any:
     """Arguments with every reference replaced by the value that it names; nothing else changes.
 
-    ``outputs`` maps step ids to tagged outputs. Raises ``PlanError`` ``plan.reference_unresolved``.
+    ``outputs`` maps step ids to tagged outputs; references to the steps in ``keep`` stay. Arguments without any
+    reference come back as they are. Raises ``PlanError`` ``plan.reference_unresolved``.
     """
+    if next(find(arguments), None) is None:
+        return arguments
+    return _replaced(arguments, outputs, keep)
+
+
+def _replaced(arguments: Any, outputs: Mapping[str, Any], keep: Collection[str]) -> Any:
     if type(arguments) is dict:
-        if "$ref" in arguments:
-            return _resolved(arguments["$ref"], outputs)
-        return {key: resolve(item, outputs) for key, item in arguments.items()}
+        if "$ref" not in arguments:
+            return {key: _replaced(item, outputs, keep) for key, item in arguments.items()}
+        if keep and parse(arguments["$ref"]).step_id in keep:
+            return arguments
+        return _resolved(arguments["$ref"], outputs)
     if type(arguments) is list:
-        return [resolve(item, outputs) for item in arguments]
+        return [_replaced(item, outputs, keep) for item in arguments]
     return arguments
+
+
+def is_data(value: Any) -> bool:
+    """Whether tagged output holds nothing but data: every key that begins with one ``$`` is a tag, so no output can
+    pose as a reference."""
+    if type(value) is dict:
+        return all(
+            (not key.startswith("$") or key.startswith("$$") or key in _TAGS) and is_data(item)
+            for key, item in value.items()
+        )
+    return type(value) is not list or all(is_data(item) for item in value)
 
 
 def _resolved(text: Any, outputs: Mapping[str, Any]) -> Any:

@@ -227,6 +227,14 @@ def _references(
             faults.append(
                 Fault(f"{path}/inputs/artifacts/{name}", "plan.unknown_step", f"there is no step {target}.")
             )
+        elif target not in above:
+            faults.append(
+                Fault(
+                    f"{path}/inputs/artifacts/{name}",
+                    "plan.not_an_ancestor",
+                    f"{target} does not come before this step.",
+                )
+            )
     descriptor = descriptors.get(step.tool or "")
     for place, raw in refs.find(step.tool_contract.arguments):
         try:

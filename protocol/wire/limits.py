@@ -45,6 +45,7 @@ PREDICATE_VALUES_MAX = 1_000  # a list in a definition; a longer one is a table 
 NOTE_BYTES_MAX = 1 << 16  # a checkpoint with a hundred signatures has a sixth of this
 NOTE_SIGNATURES_MAX = 100  # C2SP asks for at least 16; each costs a verification
 JOURNAL_GROUP_EVENTS_MAX = 4_096  # one transaction; its dirty pages stay in memory until the flush
+JOURNAL_WAITING_EVENTS_MAX = 16_384  # four transactions; whoever submits more waits for the disk
 RUN_KINDS_MAX = 128  # kinds of events that a run's summary names; there are about forty
 READ_PAGE_ENTRIES_MAX = 1_024  # entries of one read transaction: a reader held for long makes the file grow
 READ_PAGE_BYTES_MAX = 4 << 20  # bytes copied out of one read transaction, for the same reason
@@ -121,3 +122,10 @@ STRATA_SEGMENTS_MAX = (
     12  # segments of a dimension within each of which two others are still compared readably
 )
 PACKAGES_CACHED_MAX = 16  # parsed packages that a planner keeps; a cluster has few, each with a few versions
+OUTPUTS_DECODED_MAX = (
+    256  # outputs kept decoded beside their bytes; a level reads the same few again and again
+)
+WAKE_WAIT_MS_MIN = 100  # a timer that came too early is set again, and never spins
+FRONT_DOOR_CONNECTIONS_MAX = 64  # commands and consoles of one person at once
+NOT_STARTED_WAIT_MS = 500  # a host that takes no call now may take it then; doubles each time
+ENDED_RUNS_KEPT = 256  # in the memory of the harness; the journal has all of them

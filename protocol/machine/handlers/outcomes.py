@@ -1,50 +1,47 @@
-"""Stimuli of work: step outcomes, checks, judgements, time, a restart."""
+"""Stimuli of work: what became of dispatched calls."""
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import MutableMapping
+from typing import Any
+
 from ...authority.grant import arguments_digest
-from ...plan import refs
-from ...plan.plan import Retry, Step
+from ...plan.plan import Step
 from ...wire import canon
-from ...wire.errors import PlanError
-from ...wire.limits import LOST_PER_STEP_MAX
-from .. import ends, verdicts
-from ..advance import step_key
+from ...wire.errors import PlanError, WireError
+from ...wire.limits import LOST_PER_STEP_MAX, NOT_STARTED_WAIT_MS
+from .. import calls, failures, gates
 from ..events import Event, event
-from ..phases import Phase
+from ..outputs import read_output
 from ..run import Outputs, Run
-from ..stimuli import (
-    ChecksReturned,
-    Judged,
-    ReadsWanted,
-    Resumed,
-    StepOutcome,
-    StepsReturned,
-    TimePassed,
-    VerifierLost,
-)
+from ..stimuli import StepOutcome, StepsReturned
+
+# A host that did not take what the harness holds for an approval: a person looks again.
+_REOPENING = ("approval.", "grant.args_mismatch")
 
 
 def steps_returned(run: Run, stimulus: StepsReturned) -> list[Event]:
-    """Every outcome is settled, successes first kept; a late one is recorded and not applied."""
+    """Every outcome is settled, siblings of a failure too; a late or repeated one is recorded and not applied."""
     events: list[Event] = []
-    outputs = dict(Outputs(run).items()) if _has_templates(run) else {}
+    # Outputs of this very message come first: a later call of a segment refers to them.
+    known: MutableMapping[str, Any] = ChainMap({}, Outputs(run))  # type: ignore[arg-type]
+    seen: set[str] = set()
+    broken = any(one.outcome not in ("ok", "not_started") for one in stimulus.outcomes)
     for outcome in stimulus.outcomes:
-        state = run.steps.get(outcome.step_id)
-        current = state is not None and (state.status, state.attempts, state.wave) == (
-            "started",
-            outcome.attempt,
-            outcome.wave,
-        )
-        if not current or run.phase.ended:
+        if outcome.step_id in seen or not _is_current(run, outcome):
             events.append(late(outcome))
             continue
-        events.append(_settled(run, outcome, outputs, stimulus.now_ms))
+        seen.add(outcome.step_id)
+        events.append(_settled(run, outcome, known, broken, stimulus))
     return events
 
 
-def _has_templates(run: Run) -> bool:
-    return any(state.template and state.status == "started" for state in run.steps.values())
+def _is_current(run: Run, outcome: StepOutcome) -> bool:
+    state = run.steps.get(outcome.step_id)
+    if state is None or run.phase.ended:
+        return False
+    return (state.status, state.attempts, state.wave) == ("started", outcome.attempt, outcome.wave)
 
 
 def late(outcome: StepOutcome) -> Event:
@@ -57,30 +54,46 @@ def late(outcome: StepOutcome) -> Event:
         attached,
         step_id=outcome.step_id,
         attempt=outcome.attempt,
+        wave=outcome.wave,
         outcome=outcome.outcome,
         code=outcome.code,
     )
 
 
-def _settled(run: Run, outcome: StepOutcome, outputs: dict[str, object], now_ms: int) -> Event:
+def _settled(
+    run: Run, outcome: StepOutcome, known: MutableMapping[str, Any], broken: bool, stimulus: StepsReturned
+) -> Event:
     step = run.step(outcome.step_id)
-    if outcome.outcome == "ok" and outcome.output is not None:
-        arguments = step.tool_contract.arguments
-        if any(True for _ in refs.find(arguments)):
-            try:
-                arguments = refs.resolve(arguments, outputs or Outputs(run))
-            except PlanError as error:
-                return _failure(run, step, outcome, error.code, error.message, now_ms)
-        if outcome.arguments != arguments_digest(arguments):
-            return _failure(
-                run, step, outcome, "receipt.args_mismatch", "The host ran other arguments.", now_ms
-            )
-        if outputs or _has_templates(run):
-            outputs[step.step_id] = canon.decode(outcome.output, bytes_max=len(outcome.output))
-        return _success(outcome, step_key(step, arguments))
+    key = calls.key_now(run, step, known)
+    if outcome.outcome == "ok":
+        problem = _problem(run, step, outcome, known)
+        if problem is None:
+            return _success(outcome, key)
+        if not run.reads_only(step.step_id):
+            return _unknown(step, key)  # it happened, and not as it was ordered
+        return _failed(step, outcome, problem[0], failures.destination(run, step), key, message=problem[1])
     if outcome.outcome in ("unknown", "lost") and not run.reads_only(step.step_id):
-        return _unknown(run, step, outcome)
-    return _failure(run, step, outcome, outcome.code, outcome.message, now_ms)
+        descriptor = run.descriptors[step.tool or ""]
+        if descriptor.idempotency != "none" and run.steps[step.step_id].lost < LOST_PER_STEP_MAX:
+            return _failed(step, outcome, outcome.code or "tool.lost", "again", lost=True)
+        return _unknown(step, key)
+    return _failure(run, step, outcome, key, broken, stimulus)
+
+
+def _problem(
+    run: Run, step: Step, outcome: StepOutcome, known: MutableMapping[str, Any]
+) -> tuple[str, str] | None:
+    """What keeps a result that came back from being one, as code and sentence."""
+    if outcome.output is None:
+        return "tool.no_output", "The host named no output."
+    try:
+        arguments = calls.resolved(run, step, known)
+        if outcome.arguments != arguments_digest(arguments):
+            return "receipt.args_mismatch", "The host ran other arguments."
+        known[step.step_id] = read_output(outcome.output)
+    except (PlanError, WireError) as error:
+        return error.code, error.message
+    return None
 
 
 def _success(outcome: StepOutcome, key: str) -> Event:
@@ -102,42 +115,58 @@ def _success(outcome: StepOutcome, key: str) -> Event:
     )
 
 
-def _unknown(run: Run, step: Step, outcome: StepOutcome) -> Event:
-    """A write that was cut off. With an idempotency key, or naturally idempotent, it may run again; else a person says."""
-    descriptor = run.descriptors[step.tool or ""]
-    if descriptor.idempotency != "none" and run.steps[step.step_id].lost < LOST_PER_STEP_MAX:
-        return _failed(step, outcome, code=outcome.code or "tool.lost", then="again", key="", lost=True)
-    return event("step.outcome_unknown", step_id=step.step_id, key="", settled=False)
+def _unknown(step: Step, key: str) -> Event:
+    return event("step.outcome_unknown", step_id=step.step_id, key=key)
 
 
-def _failure(run: Run, step: Step, outcome: StepOutcome, code: str, message: str, now_ms: int) -> Event:
-    """Where a failed call leads: again (nobody's fault), a retry, or the step's destination."""
+def _failure(
+    run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool, stimulus: StepsReturned
+) -> Event:
+    """Where a failed call leads: again (nobody's fault), back to its gate, a retry, or the step's destination."""
     state = run.steps[step.step_id]
-    if outcome.outcome == "not_started":
-        return _failed(step, outcome, code=code, then="again", key="", lost=False, not_started=True)
-    if outcome.outcome == "lost" and state.lost < LOST_PER_STEP_MAX:
-        return _failed(step, outcome, code=code or "tool.lost", then="again", key="", lost=True)
-    retries = [one for one in step.on_failure if isinstance(one, Retry)]
-    allowed = sum(one.attempts for one in retries)
-    if outcome.transient and state.attempts <= allowed:
-        wait = retries[0].backoff_ms * 2 ** (state.attempts - 1)
+    code, message = outcome.code or f"tool.{outcome.outcome}", outcome.message
+    patient = state.lost < LOST_PER_STEP_MAX
+    if outcome.outcome == "not_started" and (broken or patient):
+        # Behind a sibling that failed it simply starts again; alone, the host would not take it, which is bounded.
+        wait_ms = 0 if broken else NOT_STARTED_WAIT_MS << state.lost
         return _failed(
-            step, outcome, code=code, then="retry", key="", retry_at_ms=now_ms + wait, message=message
+            step,
+            outcome,
+            code,
+            "again",
+            lost=not broken,
+            not_started=True,
+            retry_at_ms=stimulus.now_ms + wait_ms if wait_ms else 0,
         )
-    then = next((one.do for one in step.on_failure if one.do != "retry"), "fail")
-    key = ""
-    if not outcome.transient and not any(True for _ in refs.find(step.tool_contract.arguments)):
-        key = step_key(step, step.tool_contract.arguments)
-    return _failed(step, outcome, code=code, then=then, key=key, message=message)
+    if outcome.outcome == "lost" and patient:
+        return _failed(step, outcome, code, "again", lost=True)
+    if outcome.outcome == "error" and code.startswith(_REOPENING) and _has_gate(run, step):
+        return _failed(step, outcome, code, "gate", message=message, not_started=True)
+    wait = retry_wait(run, step, outcome, stimulus.fresh)
+    if wait is not None:
+        return _failed(step, outcome, code, "retry", message=message, retry_at_ms=stimulus.now_ms + wait)
+    key = key if outcome.outcome in ("error", "unknown") else ""
+    return _failed(step, outcome, code, failures.destination(run, step), key, message=message)
+
+
+def retry_wait(run: Run, step: Step, outcome: StepOutcome, fresh: str) -> int | None:
+    """Only what is transient is tried again, and only as often as the contract says."""
+    if not outcome.transient:
+        return None
+    return failures.retry_wait_ms(step, run.steps[step.step_id].attempts, fresh)
+
+
+def _has_gate(run: Run, step: Step) -> bool:
+    return gates.acts(run, step) and (gates.gate_on(run) or (step.tool or "") in run.mandate.gated_tools)
 
 
 def _failed(
     step: Step,
     outcome: StepOutcome,
-    *,
     code: str,
     then: str,
-    key: str,
+    key: str = "",
+    *,
     lost: bool = False,
     not_started: bool = False,
     retry_at_ms: int = 0,
@@ -160,112 +189,3 @@ def _failed(
         not_started=not_started,
         retry_at_ms=retry_at_ms,
     )
-
-
-def checks_returned(run: Run, stimulus: ChecksReturned) -> list[Event]:
-    """Checks of single outputs before something writes; a failed one leads where a failed verdict leads."""
-    events = _checked(run, stimulus.checks)
-    bad = [check for check in stimulus.checks if check["outcome"] == "fail"]
-    if bad:
-        events += verdicts.failed_check(run, f"{bad[0]['check_id']}: {bad[0]['reason']}")
-    return events
-
-
-def _checked(run: Run, checks: list[dict[str, object]]) -> list[Event]:
-    """One event a step: ``fail`` outweighs ``not_run`` outweighs ``pass``."""
-    found: dict[str, list[dict[str, object]]] = {}
-    for check in checks:
-        if check.get("step_id") in run.steps:
-            found.setdefault(str(check["step_id"]), []).append(check)
-    events = []
-    for step_id, ones in found.items():
-        outcomes = [str(one["outcome"]) for one in ones]
-        outcome = next(word for word in ("fail", "not_run", "pass") if word in outcomes)
-        attached = {"checks": canon.encode(ones)}
-        events.append(event("step.checked", attached, step_id=step_id, outcome=outcome, checks=len(ones)))
-    return events
-
-
-def reads_wanted(run: Run, stimulus: ReadsWanted) -> list[Event]:
-    """The verifier's reads are reserved like any other call; without room for them nothing is verified."""
-    count = len(stimulus.reads)
-    if run.budget.fits("tool_calls", count) < count:
-        return ends.exhausted(run, "tool_calls")
-    return [
-        event(
-            "budget.reserved",
-            {"reads": canon.encode(stimulus.reads)},
-            purpose="verification",
-            wave=0,
-            amounts={"tool_calls": count} if count else {},
-        )
-    ]
-
-
-def judged(run: Run, stimulus: Judged) -> list[Event]:
-    """The verdict, and what it leads to. A model's word is one of the checks and never more."""
-    reached = event(
-        "verdict.reached",
-        {"checks": canon.encode(stimulus.checks), "reason": canon.encode(stimulus.reason)},
-        outcome=stimulus.outcome,
-        passed=sum(check["outcome"] == "pass" for check in stimulus.checks),
-        failed=sum(check["outcome"] == "fail" for check in stimulus.checks),
-        not_run=sum(check["outcome"] == "not_run" for check in stimulus.checks),
-        tool_calls=len(run.reads),
-    )
-    return [
-        *_checked(run, stimulus.checks),
-        reached,
-        *verdicts.after_verdict(run, stimulus.outcome, stimulus.reason),
-    ]
-
-
-def verifier_lost(run: Run, stimulus: VerifierLost) -> list[Event]:
-    """Nobody could verify: never a pass."""
-    check = {
-        "check_id": "verifier",
-        "kind": "recompute",
-        "step_id": "",
-        "outcome": "not_run",
-        "reason": f"{stimulus.error.code}: {stimulus.error.message}",
-    }
-    reached = event(
-        "verdict.reached",
-        {"checks": canon.encode([check]), "reason": canon.encode(stimulus.error.message)},
-        outcome="inconclusive",
-        passed=0,
-        failed=0,
-        not_run=1,
-        tool_calls=len(run.reads),
-    )
-    return [reached, *verdicts.after_verdict(run, "inconclusive", str(check["reason"]))]
-
-
-def resumed(run: Run, stimulus: Resumed) -> list[Event]:
-    """A new harness goes on. Started reads run again; a write that was under way is idempotent, or unknown."""
-    again = []
-    unknown = []
-    for name in run.outstanding:
-        descriptor = run.descriptors.get(run.step(name).tool or "")
-        if run.reads_only(name) or (descriptor is not None and descriptor.idempotency != "none"):
-            again.append(name)
-        else:
-            unknown.append(event("step.outcome_unknown", step_id=name, key="", settled=True))
-    return [
-        event(
-            "run.resumed", epoch=stimulus.epoch, again=again, changed=stimulus.changed, at_ms=stimulus.now_ms
-        ),
-        *unknown,
-    ]
-
-
-def time_passed(run: Run, stimulus: TimePassed) -> list[Event]:
-    """A retry that is due follows by itself; an expired gate and a spent clock end the run."""
-    ttl = run.mandate.gate_ttl_seconds
-    if run.phase is Phase.WAITING_APPROVAL and ttl is not None and run.gate is not None:
-        if stimulus.now_ms >= run.gate.asked_ms + ttl * 1000:
-            return [ends.end(Phase.FAILED, "gate.timeout", "Nobody decided in time.", next_owner="person")]
-        return []
-    if run.budget.out_of_time and not run.phase.ended and not run.phase.waits:
-        return ends.exhausted(run, "wall_seconds")
-    return []

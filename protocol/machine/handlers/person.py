@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from ...judgement.checks import STATED
 from ...plan.request import Question
 from ...wire import canon
 from ...wire.errors import AuthorityError, RunError
 from ...wire.limits import ANSWERS_MAX, REPLANS_FEEDBACK_MAX
-from .. import ends, gates
+from .. import calls, ends, gates
 from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
 from ..stimuli import Answered, Approved, AuthorityRefused, CancelAsked, Rejected
+from .course import gate_timeout
 
 
 def approved(run: Run, stimulus: Approved) -> list[Event]:
-    """One claim wins. An approval of anything but what waits now leaves the gate open."""
+    """One claim wins. An approval of anything but what waits now leaves the gate open; one that is late ends the run."""
+    expired = gate_timeout(run, stimulus.now_ms)
+    if expired:
+        return expired
     gates.check_approval(run, stimulus.approval, stimulus.now_ms)
     gate = run.gate
     assert gate is not None
@@ -47,11 +52,16 @@ def rejected(run: Run, stimulus: Rejected) -> list[Event]:
         raise AuthorityError(
             "gate.already_decided", "This gate was decided already, or another one waits now."
         )
-    attached = {"feedback": canon.encode(stimulus.feedback)} if stimulus.feedback else {}
+    feedback = (stimulus.feedback or "").strip()
     said = event(
-        "plan.rejected", attached, gate=run.gate.gate_id, gate_kind=run.gate.kind, step_id=run.gate.step_id
+        "plan.rejected",
+        {"feedback": canon.encode(feedback)} if feedback else {},
+        gate=run.gate.gate_id,
+        gate_kind=run.gate.kind,
+        step_id=run.gate.step_id,
+        at_ms=stimulus.now_ms,
     )
-    if not stimulus.feedback:
+    if not feedback:
         return [said, ends.end(Phase.FAILED, "gate.rejected", "The person rejected it.", next_owner="person")]
     if run.replans.get("gate_feedback", 0) >= REPLANS_FEEDBACK_MAX:
         refused = event("replan.refused", trigger="gate_feedback", code="replan.bound")
@@ -72,7 +82,7 @@ def answered(run: Run, stimulus: Answered) -> list[Event]:
         raise RunError("run.not_asked", f"Run {run.run_id} waits for no answer.")
     about, _, step_id = run.asked.about.partition(":")
     if about == "bind":
-        return _answered_binding(run, stimulus.text)
+        return _answered_binding(run, stimulus)
     said = _choice(run.asked.question, stimulus.text)
     given = event(
         "input.given",
@@ -80,6 +90,7 @@ def answered(run: Run, stimulus: Answered) -> list[Event]:
         about=run.asked.about,
         parameter=run.asked.question.parameter,
         said=said,
+        at_ms=stimulus.now_ms,
     )
     if said == "give up":
         return [given, *ends.stop(run, "input.given_up", f"The person gave up on step {step_id}.")]
@@ -88,19 +99,20 @@ def answered(run: Run, stimulus: Answered) -> list[Event]:
     return [given]
 
 
-def _answered_binding(run: Run, text: str) -> list[Event]:
+def _answered_binding(run: Run, stimulus: Answered) -> list[Event]:
     assert run.asked is not None
-    if len(run.answers) >= ANSWERS_MAX:
+    if run.answered >= ANSWERS_MAX:
         return [
             ends.end(Phase.FAILED, "input.too_many", "Too many questions were needed.", next_owner="person")
         ]
     return [
         event(
             "input.given",
-            {"text": canon.encode(text)},
+            {"text": canon.encode(stimulus.text)},
             about=run.asked.about,
             parameter=run.asked.question.parameter,
             said="",
+            at_ms=stimulus.now_ms,
         )
     ]
 
@@ -118,7 +130,7 @@ def _choice(question: Question, text: str) -> str:
 
 def _stated(run: Run, step_id: str, said: str) -> Event:
     attached = (
-        {"output": canon.encode({"stated": "a person said that it happened"})} if said == "happened" else {}
+        {"output": canon.encode({STATED: "a person said that it happened"})} if said == "happened" else {}
     )
     return event("step.outcome_stated", attached, step_id=step_id, said=said)
 
@@ -126,12 +138,12 @@ def _stated(run: Run, step_id: str, said: str) -> Event:
 def cancel_asked(run: Run, stimulus: CancelAsked) -> list[Event]:
     """Calls that still run are killed; what a write may have done is said, not guessed."""
     unknown = [
-        event("step.outcome_unknown", step_id=name, key="", settled=False)
+        event("step.outcome_unknown", step_id=name, key=calls.key_now(run, run.step(name)))
         for name in run.outstanding
         if not run.reads_only(name)
     ]
     said = event("run.cancelled", {"reason": canon.encode(stimulus.reason)}, at_ms=stimulus.now_ms)
     text = "Cancelled."
-    if unknown:
+    if unknown or any(state.status == "unknown" for state in run.steps.values()):
         text = "Cancelled while a write was under way; nobody can say whether it happened."
     return [*unknown, said, ends.end(Phase.CANCELLED, "run.cancelled", text, next_owner="person")]

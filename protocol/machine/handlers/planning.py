@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...plan import refs, validate
-from ...plan.plan import Plan, Step
+from ...plan.plan import Plan
 from ...plan.request import Binding
 from ...plan.route import choose
 from ...wire import canon
-from ...wire.errors import DulyError, Fault, PlanError
-from .. import ends
-from ..advance import step_key
+from ...wire.errors import DulyError, Fault, PlanError, RunError
+from .. import admission, ends
 from ..events import Event, event
+from ..pending import next_version
 from ..phases import Phase
 from ..run import Run
 from ..stimuli import Bound, CacheReplied, Drafted, Submitted
@@ -20,10 +19,11 @@ from ..stimuli import Bound, CacheReplied, Drafted, Submitted
 _NONE: Mapping[str, str] = {}
 
 
-def submitted(run: None, stimulus: Submitted) -> list[Event]:
-    """A run begins. The plan that a person brought stands in the mandate and needs neither route nor cache."""
+def submitted(stimulus: Submitted) -> Event:
+    """A run begins. Raises ``AuthorityError`` where the mandate does not say what was submitted."""
+    admission.check_order(stimulus)
     mandate = stimulus.mandate
-    first = event(
+    return event(
         "run.submitted",
         {
             "mandate": stimulus.mandate_envelope,
@@ -42,11 +42,11 @@ def submitted(run: None, stimulus: Submitted) -> list[Event]:
         epoch=stimulus.epoch,
         at_ms=stimulus.now_ms,
     )
-    return [first]
 
 
 def bring_plan(run: Run, plan: Plan) -> list[Event]:
-    """A plan that a person brings: validated like any other, planned by nobody."""
+    """A plan that a person brings stands in the mandate and needs neither route nor cache; it is validated like any
+    other."""
     chosen = event(
         "route.chosen",
         route="orchestrated",
@@ -62,10 +62,13 @@ def bring_plan(run: Run, plan: Plan) -> list[Event]:
 
 def bound(run: Run, stimulus: Bound) -> list[Event]:
     """The route is chosen; a parameter that does not bind asks before anything else."""
+    if run.binding is not None:
+        raise RunError("run.not_waiting_for_that", f"Run {run.run_id} is bound already.")
     binding = stimulus.binding
-    route = choose(
-        run.request, binding, run.agent.model_copy(update=_overrides(run)), has_model=run.has_model
+    agent = run.agent.model_copy(
+        update={"planning": run.mandate.planning, "budget": dict(run.mandate.budget)}
     )
+    route = choose(run.request, binding, agent, has_model=run.has_model)
     events = [
         event(
             "route.chosen",
@@ -75,7 +78,8 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
             weights=[item.name for item in route.weights if item.counted],
             playbook=binding.playbook or "",
             metric=binding.metric or "",
-            look_up=route.route == "orchestrated",
+            # What failed is not looked up again: a replan needs another plan.
+            look_up=route.route == "orchestrated" and not run.replans,
             reason=route.reason,
         )
     ]
@@ -88,24 +92,25 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
     return events
 
 
-def _overrides(run: Run) -> dict[str, object]:
-    return {"planning": run.mandate.planning, "budget": dict(run.mandate.budget)}
-
-
 def cache_replied(run: Run, stimulus: CacheReplied) -> list[Event]:
-    """A hit skips planning, never the gate; what is stale is shown as such and not served."""
+    """A hit skips planning, never the gate; what is stale, or does not hold any more, is not served."""
+    if run.cache != "asked":
+        raise RunError("run.not_waiting_for_that", f"Run {run.run_id} did not ask the plan cache.")
     if stimulus.outcome == "hit" and stimulus.plan is not None:
+        playbook = _playbook(run)
         plan = stimulus.plan.model_copy(
-            update={"plan_id": f"p-{run.run_id}", "version": 1, "origin": "cache"}
+            update={
+                "plan_id": f"p-{run.run_id}",
+                "version": next_version(run),
+                "objective": run.request.text,  # the same words, perhaps in other letters
+                "origin": "cache",
+            }
         )
-        if not validate.faults_of(plan, run.descriptors) and plan.content_digest() not in run.rejected_plans:
-            return [
-                event("plan.cache_hit", playbook=_playbook(run)),
-                *drafted_plan(run, plan, _playbook(run)),
-            ]
+        if admission.refused(run, plan) is None:
+            return [event("plan.cache_hit", playbook=playbook), *drafted_plan(run, plan, playbook)]
         return [event("plan.cache_stale", reasons=["plan"])]
     if stimulus.outcome == "stale":
-        return [event("plan.cache_stale", reasons=stimulus.reasons)]
+        return [event("plan.cache_stale", reasons=list(stimulus.reasons))]
     return [event("plan.cache_miss", tampered=stimulus.tampered)]
 
 
@@ -115,16 +120,19 @@ def _playbook(run: Run) -> str:
 
 def drafted(run: Run, stimulus: Drafted) -> list[Event]:
     """A draft is validated here whoever made it; faults end the run with all of them named."""
+    if stimulus.question is None and stimulus.plan is None:
+        return _no_plan(run, stimulus.error or PlanError("plan.none", "The planner gave no plan."))
+    if run.binding is None or run.cache == "asked":
+        raise RunError("run.not_waiting_for_that", f"Run {run.run_id} did not ask for a plan.")
     if stimulus.question is not None:
         return [ends.ask("bind", stimulus.question)]
-    if stimulus.plan is None:
-        return _no_plan(run, stimulus.error or PlanError("plan.none", "The planner gave no plan."))
+    assert stimulus.plan is not None
     return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints)
 
 
 def _no_plan(run: Run, error: DulyError) -> list[Event]:
     events = []
-    if run.phase is Phase.REPLAN_REQUIRED:
+    if run.replans:
         events.append(event("replan.refused", trigger=run.replan_trigger, code=error.code))
         if run.replan_trigger == "gate_feedback" and error.code == "plan.no_alternative":
             text = "The plan was rejected, and there is no other way to plan this."
@@ -136,18 +144,16 @@ def _no_plan(run: Run, error: DulyError) -> list[Event]:
 
 def drafted_plan(run: Run, plan: Plan, playbook: str, fingerprints: Mapping[str, str] = _NONE) -> list[Event]:
     """``plan.drafted``, or the refusal with every fault and the end of the run."""
-    faults = validate.faults_of(plan, run.descriptors, run.mandate.scope)
-    code = "plan.refused"
-    if not faults:
-        code, faults = _moves_refused(run, plan)
-    if faults:
-        text = "The plan was refused: " + "; ".join(str(fault) for fault in faults[:50])
-        refusal = (
-            event("replan.refused", trigger=run.replan_trigger, code=code)
-            if run.phase is Phase.REPLAN_REQUIRED
-            else _refused(code, faults)
+    plan = plan.model_copy(update={"plan_id": f"p-{run.run_id}", "version": next_version(run)})
+    refusal = admission.refused(run, plan)
+    if refusal is not None:
+        text = "The plan was refused: " + "; ".join(str(fault) for fault in refusal.faults[:50])
+        said = (
+            event("replan.refused", trigger=run.replan_trigger, code=refusal.code)
+            if run.replans
+            else _refused(refusal.code, list(refusal.faults))
         )
-        return [refusal, ends.end(Phase.FAILED, code, text, next_owner="person")]
+        return [said, ends.end(Phase.FAILED, refusal.code, text, next_owner="person")]
     return [
         event(
             "plan.drafted",
@@ -172,28 +178,3 @@ def _refused(code: str, faults: list[Fault]) -> Event:
         code=code,
         faults=len(faults),
     )
-
-
-def _moves_refused(run: Run, plan: Plan) -> tuple[str, list[Fault]]:
-    """The moves that a replan may not make: a rejected plan again, a failed call again, a wider scope."""
-    if plan.content_digest() in run.rejected_plans:
-        return "plan.already_rejected", [Fault("", "plan.already_rejected", "this plan was rejected before.")]
-    if run.phase is not Phase.REPLAN_REQUIRED:
-        return "plan.refused", []
-    if plan.objective != run.request.text:
-        return "replan.objective", [
-            Fault("objective", "replan.objective", "only a person amends the objective.")
-        ]
-    repeats = [
-        Fault(f"steps/{index}", "replan.identical", f"{step.step_id} repeats a call that failed.")
-        for index, step in enumerate(plan.steps)
-        if _literal_key(step) in run.failed_keys
-    ]
-    return "replan.identical", repeats
-
-
-def _literal_key(step: Step) -> str:
-    arguments = step.tool_contract.arguments
-    if step.kind != "tool" or arguments is None or any(True for _ in refs.find(arguments)):
-        return ""
-    return step_key(step, arguments)

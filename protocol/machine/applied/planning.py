@@ -1,0 +1,109 @@
+"""The submission, the route, the cache's word, the plan, and its replacement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...authority.mandate import Mandate
+from ...plan.agent import AgentSpec
+from ...plan.descriptor import Descriptor
+from ...plan.plan import Plan
+from ...plan.request import Binding, Request
+from ..budget import Budget
+from ..events import Event
+from ..phases import Phase
+from ..run import DONE, GONE, Kept, Run, StepState
+from .attached import value_of
+
+
+def submitted(event: Event) -> Run:
+    envelope = event.attached["mandate"]
+    mandate = Mandate.peek(envelope)
+    descriptors = value_of(event, "descriptors")
+    return Run(
+        run_id=mandate.run_id,
+        mandate=mandate,
+        mandate_envelope=envelope,
+        submitter=event.facts["submitter"],
+        request=Request.model_validate(value_of(event, "request")),
+        agent=AgentSpec.model_validate(value_of(event, "agent")),
+        descriptors={name: Descriptor.model_validate(data) for name, data in descriptors.items()},
+        digests=event.facts["digests"],
+        capabilities=tuple(value_of(event, "capabilities")),
+        has_model=event.facts["has_model"],
+        epoch=event.facts["epoch"],
+        submitted_ms=event.facts["at_ms"],
+        budget=Budget(limits=dict(mandate.budget)),
+    )
+
+
+def route_chosen(run: Run, event: Event) -> Run:
+    binding = Binding.model_validate(value_of(event, "binding")) if "binding" in event.attached else Binding()
+    return replace(
+        run,
+        binding=binding,
+        route=event.facts["route"],
+        score=event.facts["score"],
+        cache="asked" if event.facts["look_up"] else "",
+    )
+
+
+def cache_replied(run: Run, event: Event) -> Run:
+    return replace(run, cache=event.kind.removeprefix("plan.cache_"))
+
+
+def plan_drafted(run: Run, event: Event) -> Run:
+    plan = Plan.model_validate(value_of(event, "plan"))
+    playbook = event.facts.get("playbook") or ""
+    known = not playbook or playbook in run.used_playbooks
+    return replace(
+        run,
+        phase=Phase.READY,
+        plan=plan,
+        plan_digest=event.facts["digest"],
+        plan_artifact=event.artifacts.get("plan", ""),
+        previous_plan=run.plan,
+        steps={step.step_id: StepState() for step in plan.steps},
+        outputs={},
+        approved=False,
+        used_playbooks=run.used_playbooks if known else (*run.used_playbooks, playbook),
+        sources=event.facts["fingerprints"],
+        verification="",
+        checks=(),
+        verdict="none",
+        cache="" if run.cache == "asked" else run.cache,
+    )
+
+
+def plan_refused(run: Run, event: Event) -> Run:
+    return replace(run, drafts=run.drafts + 1)
+
+
+def replan_triggered(run: Run, event: Event) -> Run:
+    """Good results are kept for the next plan; calls that failed are remembered, so that none is simply repeated."""
+    facts = event.facts
+    kept = dict(run.kept)
+    failed = set(run.failed_keys)
+    for step_id, state in run.steps.items():
+        if not state.key:
+            continue
+        if state.checked == "fail" or state.status in GONE:
+            failed.add(state.key)
+            kept.pop(state.key, None)
+        elif state.status in DONE:
+            kept[state.key] = Kept(run.outputs[step_id], state.output, state.receipt, state.fingerprints)
+    trigger = facts["trigger"]
+    return replace(
+        run,
+        phase=Phase.REPLAN_REQUIRED,
+        replans={**run.replans, trigger: run.replans.get(trigger, 0) + 1},
+        replan_trigger=trigger,
+        replan_reason=facts["code"],
+        kept=kept,
+        failed_keys=frozenset(failed),
+        gate=None,
+        asked=None,
+        verification="",
+        reads=(),
+        drafts=0,
+    )

@@ -1,0 +1,72 @@
+"""What one call is: its resolved arguments, its key, and whether it is the same as another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..authority.grant import arguments_digest
+from ..plan import refs
+from ..plan.plan import Step
+from ..plan.schedule import dependencies
+from ..wire import canon
+from ..wire.errors import PlanError, WireError
+from .run import DONE, GONE, Outputs, Run
+
+
+def resolved(
+    run: Run, step: Step, outputs: Mapping[str, Any] | None = None, keep: Collection[str] = ()
+) -> Any:
+    """The arguments of a step with every reference replaced, save those to steps in ``keep``.
+
+    ``outputs`` are tagged, the run's own where none are given. Raises ``PlanError``: ``plan.reference_unresolved``, or
+    ``plan.bad_arguments`` where the values do not go together into one message.
+    """
+    contract = step.tool_contract
+    arguments = refs.resolve(contract.arguments, Outputs(run) if outputs is None else outputs, keep)
+    if arguments is not contract.arguments:
+        try:
+            canon.encode(arguments)
+        except WireError as error:
+            raise PlanError("plan.bad_arguments", error.message, place=error.place) from None
+    return arguments
+
+
+def step_key(step: Step, arguments: Any) -> str:
+    """What makes two calls the same: tool, descriptor, resolved arguments."""
+    tool = step.tool_contract.tool
+    return canon.digest(
+        "call", [step.tool or "", tool.descriptor if tool else "", arguments_digest(arguments)]
+    )
+
+
+def key_now(run: Run, step: Step, outputs: Mapping[str, Any] | None = None) -> str:
+    """The key of a step as its inputs are now, empty while they are not all there."""
+    try:
+        return step_key(step, resolved(run, step, outputs))
+    except PlanError:
+        return ""
+
+
+def is_ready(run: Run, step: Step) -> bool:
+    """Whether everything that a step waits for has come to an end."""
+    return all(
+        run.steps[name].status in DONE or run.steps[name].status in GONE for name in dependencies(step)
+    )
+
+
+def lacking(run: Run, step: Step) -> list[str]:
+    """The steps whose results this one needs and will never have."""
+    needed = [*refs.steps_of(step.tool_contract.arguments), *step.inputs.artifacts.values()]
+    return [name for name in dict.fromkeys(needed) if run.steps[name].status in GONE]
+
+
+def can_reuse(run: Run, step: Step, key: str) -> bool:
+    """Whether a kept result stands for this call. An effect that happened never happens again; a read is only as good
+    as its source, which must be unchanged."""
+    kept = run.kept.get(key)
+    if kept is None:
+        return False
+    return not run.reads_only(step.step_id) or all(
+        run.sources.get(name) == mark for name, mark in kept.fingerprints.items()
+    )

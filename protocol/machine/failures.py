@@ -1,0 +1,77 @@
+"""Where a failed step leads: a retry, its contract's destination, another plan, a person, the end."""
+
+from __future__ import annotations
+
+from ..plan.plan import Retry, Step
+from ..wire import canon
+from ..wire.errors import PlanError
+from ..wire.limits import ATTEMPTS_PER_STEP_MAX, REPLANS_STEP_FAILURE_MAX
+from . import ends
+from .events import Event, event
+from .run import Run
+
+
+def destination(run: Run, step: Step) -> str:
+    """The first destination of a step's contract that is still open, ``fail`` where there is none.
+
+    Another plan is closed once the bound on replans is reached; then the next destination counts.
+    """
+    for one in step.on_failure:
+        if one.do == "retry" or (one.do == "replan" and not may_replan(run, "step_failure")):
+            continue
+        return one.do
+    return "replan" if any(one.do == "replan" for one in step.on_failure) else "fail"
+
+
+def may_replan(run: Run, trigger: str, bound: int = REPLANS_STEP_FAILURE_MAX) -> bool:
+    return run.replans.get(trigger, 0) < bound
+
+
+def retry_wait_ms(step: Step, attempts: int, fresh: str) -> int | None:
+    """How long to wait before the next attempt: exponential, up to a quarter more by chance; ``None`` for no attempt."""
+    retries = [one for one in step.on_failure if isinstance(one, Retry)]
+    allowed = min(1 + sum(one.attempts for one in retries), ATTEMPTS_PER_STEP_MAX)
+    if attempts >= allowed:
+        return None
+    backoff_ms = retries[0].backoff_ms << (attempts - 1)
+    return backoff_ms + backoff_ms * (int(fresh[:8], 16) % 256) // 1024
+
+
+def cannot_start(run: Run, step: Step, error: PlanError) -> Event:
+    """A step whose call could not even be made: nothing was reserved, nothing ran."""
+    return event(
+        "step.failed",
+        {"message": canon.encode(error.message)},
+        step_id=step.step_id,
+        attempt=run.steps[step.step_id].attempts + 1,
+        code=error.code,
+        then=destination(run, step),
+        key="",
+        lost=False,
+        not_started=True,
+        transient=False,
+    )
+
+
+def follow(run: Run) -> list[Event]:
+    """What failed and unknown steps lead to, once nothing of their level is outstanding."""
+    for step_id, state in run.steps.items():
+        if state.status == "unknown":
+            return [ends.ask_outcome(run, step_id)]
+        if state.status != "failed":
+            continue
+        if state.then == "replan":
+            return _replan(run, state.code)
+        if state.then in ("clarify", "escalate"):
+            return [ends.ask_about_failure(run, step_id)]
+        return ends.stop(run, f"step.failed:{state.code}", f"Step {step_id} failed with {state.code}.")
+    return []
+
+
+def _replan(run: Run, code: str) -> list[Event]:
+    if not may_replan(run, "step_failure"):
+        return [
+            event("replan.refused", trigger="step_failure", code="replan.bound"),
+            *ends.stop(run, "replan.bound", "The steps of this plan failed too often."),
+        ]
+    return [event("replan.triggered", trigger="step_failure", code=code, plan=run.plan_digest)]
