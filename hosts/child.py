@@ -97,11 +97,8 @@ class Child:
 
     def _launch(self, config: int, told: int) -> None:
         fds = [fd for fd in (config, told) if fd >= 0]
-        values = {"config_fd": config, "ready_fd": told, "parent": os.getpid()}
-        argv = [
-            part.format(**values) if "{" in part and "_fd}" in part or part == "{parent}" else part
-            for part in self.spec.argv
-        ]
+        values = {"{config_fd}": str(config), "{ready_fd}": str(told), "{parent}": str(os.getpid())}
+        argv = [_filled(part, values) for part in self.spec.argv]
         lifeline = -1
         if self.spec.warded:
             lifeline, self._lifeline = os.pipe()
@@ -174,6 +171,12 @@ class Child:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+
+def _filled(part: str, values: Mapping[str, str]) -> str:
+    for mark, value in values.items():
+        part = part.replace(mark, value)
+    return part
 
 
 def _ending(status: int) -> str:
