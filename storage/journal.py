@@ -5,7 +5,7 @@ Trusted: no; everything is signed, and readers compare hashes. May lose data: no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from duly.protocol.wire.errors import LogError, StorageError
 from . import journal_schema as schema
 from .journal_reader import JournalView
 from .journal_schema import Head, RunAdditions, RunSummary, number_key
-from .journal_stage import Signer, Staged, drafts_of, stage
+from .journal_stage import Signer, Staged, Tip, drafts_of, stage
 from .lmdb_env import META, Environment, Transaction
 
 _BEFORE_ANY_WRITE = ("storage.closed", "storage.forked", "storage.held", "storage.read_only")
@@ -33,7 +33,7 @@ class Journal(JournalView):
         self._signer = signer
         self._summaries: dict[str, RunSummary] = {}
         self._failure: StorageError | None = None
-        self._head_now, self._frontier, self._epoch_now = self._load()
+        self._head_now, self._tip, self._epoch_now = self._load()
         self.checkpoint()
 
     @classmethod
@@ -73,20 +73,38 @@ class Journal(JournalView):
         opened anew and read.
         """
         self._check_usable()
+        # Stage: checked, numbered, hashed. Crash here: nothing happened.
         drafts = drafts_of(events, self._epoch_now)
         if not drafts:
             return []
-        first = self._head_now.size
-        # Stage: numbers, hashes, root. Crash here: nothing happened.
-        # Sign: the note is in memory only. Crash here: nobody saw it; another group may later get these numbers, and
-        # its note is the only one of its size that anybody sees.
-        staged = stage(drafts, self._head_now, self._frontier, self._signer)
-        # Commit: leaves, nodes, index, head and note in one transaction, flushed. Crash before its end: nothing
-        # happened. Crash after it: all of it is there, unacknowledged; whoever recovers reads it.
-        summaries = self._commit(staged)
+        first = self._tip.frontier.size
+        staged = stage(drafts, self._tip)
+        self.commit([staged])
+        return list(range(first, staged.tip.frontier.size))
+
+    @property
+    def tip(self) -> Tip:
+        """Where the next group is staged."""
+        return self._tip
+
+    def commit(self, groups: Sequence[Staged]) -> None:
+        """Writes groups that were staged one behind the other, all or none, under one signature and one flush.
+
+        For `journal_queue`; everybody else appends. Raises as ``append`` does for what fails while writing.
+        """
+        self._check_usable()
+        tip = groups[-1].tip
+        # Sign: the note is in memory only. Crash here: nobody saw it; other groups may later get these numbers, and
+        # their note is the only one of its size that anybody sees.
+        head = self._signer.head(tip)
+        # Commit: leaves, nodes, index and note in one transaction, flushed. Crash before its end: nothing happened.
+        # Crash after it: all of it is there, unacknowledged; whoever recovers reads it.
+        summaries = self._write(groups, head)
         # Acknowledge: only now does anybody learn a number or see the checkpoint.
-        self._apply(staged, summaries)
-        return list(range(first, staged.head.size))
+        self._head_now, self._tip = head, tip
+        if len(self._summaries) + len(summaries) > _SUMMARIES_MAX:
+            self._summaries.clear()
+        self._summaries.update(summaries)
 
     def take_epoch(self) -> int:
         """The next epoch, on disk before it is returned. Events of an older one are refused from now on."""
@@ -101,8 +119,8 @@ class Journal(JournalView):
         self._epoch_now = epoch
         return epoch
 
-    def _load(self) -> tuple[Head, Frontier, int]:
-        """Takes head, frontier and epoch from disk; claims the journal's name where it is new."""
+    def _load(self) -> tuple[Head, Tip, int]:
+        """Takes head, tip and epoch from disk; claims the journal's name where it is new."""
 
         def claim(transaction: Transaction) -> None:
             transaction.put(schema.ORIGIN_KEY, self.verifier.name.encode("utf-8"), db=self._db(META))
@@ -120,30 +138,33 @@ class Journal(JournalView):
         elif origin != self.verifier.name.encode("utf-8"):
             name = (origin or b"").decode("utf-8", "replace")
             raise LogError("log.origin", f"This journal is the log {name!r}, not {self.verifier.name!r}.")
-        return head, frontier, epoch
+        return head, Tip(frontier, head.time_ms), epoch
 
     def _check_usable(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def _commit(self, staged: Staged) -> dict[str, RunSummary]:
+    def _write(self, groups: Sequence[Staged], head: Head) -> dict[str, RunSummary]:
         before = self._head_now
+        record_before = before.pack() if before.size else None
 
         def work(transaction: Transaction) -> dict[str, RunSummary]:
-            if self._head(transaction) != before:
+            if self._head_record(transaction) != record_before:
                 raise StorageError(
                     "storage.held", "Another writer has changed this journal.", place=str(self._env.folder)
                 )
             entries = transaction.cursor(db=self._db(schema.ENTRIES))
-            added = entries.putmulti(staged.records, append=True)[1]
-            if staged.anomalies:
-                transaction.cursor(db=self._db(schema.ANOMALIES)).putmulti(staged.anomalies)
-            summaries = self._index(transaction, staged.additions)
-            note = staged.head.pack()
-            key = number_key(staged.head.size)
-            signed = transaction.put(key, note, db=self._db(schema.CHECKPOINTS), append=True)
+            summaries: dict[str, RunSummary] = {}
+            added = 0
+            for group in groups:
+                added += entries.putmulti(group.records, append=True)[1]
+                if group.anomalies:
+                    transaction.cursor(db=self._db(schema.ANOMALIES)).putmulti(group.anomalies)
+                self._index(transaction, group.additions, summaries)
+            notes = self._db(schema.CHECKPOINTS)
+            signed = transaction.put(number_key(head.size), head.pack(), db=notes, append=True)
             # LMDB appends behind the last key or not at all, and says so by its answer only.
-            if added != len(staged.records) or not signed:
+            if added != head.size - before.size or not signed:
                 raise LogError(
                     "log.entry_unsigned",
                     "Entries that no checkpoint covers are in the way.",
@@ -158,12 +179,14 @@ class Journal(JournalView):
                 self._settle(before, error)
             raise
 
-    def _index(self, transaction: Transaction, additions: dict[str, RunAdditions]) -> dict[str, RunSummary]:
-        summaries: dict[str, RunSummary] = {}
+    def _index(
+        self, transaction: Transaction, additions: dict[str, RunAdditions], summaries: dict[str, RunSummary]
+    ) -> None:
+        """Adds a group to the run index; ``summaries`` are those of this transaction so far."""
         runs = self._db(schema.RUNS)
         for run_id, added in additions.items():
             key = schema.run_key(run_id)
-            old = self._summaries.get(run_id)
+            old = summaries.get(run_id) or self._summaries.get(run_id)
             if old is None:
                 data = transaction.get(key, db=runs)
                 old = None if data is None else RunSummary.unpack(run_id, data)
@@ -173,7 +196,6 @@ class Journal(JournalView):
             transaction.put(key, new.pack(), db=runs)
             transaction.put(key + number_key(added.seqs[0]), schema.pack_seqs(added.seqs), db=runs)
             summaries[run_id] = new
-        return summaries
 
     def _settle(self, before: Head, error: StorageError) -> None:
         """After a failed commit: returns where the file shows that nothing was written, otherwise shuts the journal.
@@ -194,10 +216,3 @@ class Journal(JournalView):
             story=(str(error),),
         )
         raise self._failure from error
-
-    def _apply(self, staged: Staged, summaries: dict[str, RunSummary]) -> None:
-        self._head_now = staged.head
-        self._frontier = staged.frontier
-        if len(self._summaries) + len(summaries) > _SUMMARIES_MAX:
-            self._summaries.clear()
-        self._summaries.update(summaries)

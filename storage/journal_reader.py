@@ -176,8 +176,12 @@ class JournalView:
         return self._env.database(name)
 
     def _head(self, transaction: Transaction) -> Head:
+        record = self._head_record(transaction)
+        return Head() if record is None else Head.unpack(record)
+
+    def _head_record(self, transaction: Transaction) -> bytes | None:
         cursor = transaction.cursor(db=self._db(schema.CHECKPOINTS))
-        return Head.unpack(cursor.value()) if cursor.last() else Head()
+        return cursor.value() if cursor.last() else None
 
     def _node_reader(self, transaction: Transaction) -> ReadNode:
         def read_node(level: int, index: int) -> bytes:

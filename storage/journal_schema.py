@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from duly.protocol.log.checkpoint import read_unverified
-from duly.protocol.log.leaf import unpack
+from duly.protocol.log.leaf import pack, unpack
 from duly.protocol.log.merkle import EMPTY_ROOT, HASH_BYTES, nodes_completed_by
-from duly.protocol.wire import canon
 from duly.protocol.wire.limits import RUN_KINDS_MAX
 
 FORMAT = "duly.journal"
@@ -116,21 +115,21 @@ class RunSummary:
     latest: Mapping[str, int]
 
     def pack(self) -> bytes:
-        return canon.encode(
-            {
-                "entries": self.entries,
-                "first_seq": self.first_seq,
-                "first_time_ms": self.first_time_ms,
-                "last_kind": self.last_kind,
-                "last_seq": self.last_seq,
-                "last_time_ms": self.last_time_ms,
-                "latest": dict(self.latest),
-            }
+        return pack(
+            (
+                self.first_seq,
+                self.last_seq,
+                self.entries,
+                self.first_time_ms,
+                self.last_time_ms,
+                self.last_kind,
+                self.latest,
+            )
         )
 
     @classmethod
     def unpack(cls, run_id: str, data: bytes) -> RunSummary:
-        return cls(run_id=run_id, **canon.decode(data))
+        return cls(run_id, *unpack(data))
 
 
 @dataclass(slots=True)
@@ -144,23 +143,22 @@ class RunAdditions:
     latest: dict[str, int]
 
     def onto(self, run_id: str, old: RunSummary | None) -> RunSummary:
-        """The summary after these entries."""
-        if old is None:
-            latest = dict(list(self.latest.items())[:RUN_KINDS_MAX])
-            first_seq, first_time_ms, count = self.seqs[0], self.first_time_ms, 0
-        else:
-            latest = dict(old.latest)
-            for kind, seq in self.latest.items():
-                if kind in latest or len(latest) < RUN_KINDS_MAX:
-                    latest[kind] = seq
+        """The summary after these entries. Kinds beyond the limit are not told apart from here on."""
+        first_seq, first_time_ms, count = self.seqs[0], self.first_time_ms, 0
+        latest = self.latest
+        if old is not None:
             first_seq, first_time_ms, count = old.first_seq, old.first_time_ms, old.entries
+            latest = {**old.latest, **latest}
+        if len(latest) > RUN_KINDS_MAX:
+            latest = dict(list(latest.items())[:RUN_KINDS_MAX])
+        last_seq = self.seqs[-1]
         return RunSummary(
-            run_id=run_id,
-            first_seq=first_seq,
-            last_seq=self.seqs[-1],
-            entries=count + len(self.seqs),
-            first_time_ms=first_time_ms,
-            last_time_ms=self.last_time_ms,
-            last_kind=self.last_kind,
-            latest=latest,
+            run_id,
+            first_seq,
+            last_seq,
+            count + len(self.seqs),
+            first_time_ms,
+            self.last_time_ms,
+            self.last_kind,
+            latest,
         )

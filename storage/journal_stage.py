@@ -1,4 +1,4 @@
-"""A group of events on its way into a journal: checked, numbered, hashed and signed, and not yet seen by anybody.
+"""A group of events on its way into a journal: checked, numbered and hashed, then signed, and not yet seen by anybody.
 
 The same for the journal on disk and for the one in memory.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, sign
-from duly.protocol.log.leaf import Draft, draft
+from duly.protocol.log.leaf import Draft, draft, pack
 from duly.protocol.log.merkle import Frontier, append, leaf_hash
 from duly.protocol.wire.errors import LogError
 from duly.protocol.wire.limits import JOURNAL_GROUP_EVENTS_MAX
@@ -20,27 +20,35 @@ from duly.protocol.wire.limits import JOURNAL_GROUP_EVENTS_MAX
 from .journal_schema import Head, RunAdditions, number_key
 
 
+class Tip(NamedTuple):
+    """Where the next entry goes: the tree so far and the latest clock reading of any entry in it."""
+
+    frontier: Frontier = Frontier()
+    time_ms: int = 0
+
+
+class Staged(NamedTuple):
+    """A group that is ready to be signed and written: nobody has seen any of it."""
+
+    records: list[tuple[bytes, bytes]]
+    additions: dict[str, RunAdditions]
+    anomalies: list[tuple[bytes, bytes]]
+    tip: Tip
+
+
 class Signer:
-    """The log's key and name, as they are needed once a group."""
+    """The log's key and name, as they are needed once a commit."""
 
     def __init__(self, key: Ed25519PrivateKey, origin: str) -> None:
         self._key = key
         self.verifier = VerifierKey.of(origin, key)
         self._key_id = self.verifier.key_id
 
-    def note(self, size: int, root: bytes) -> bytes:
-        """The signed checkpoint of this size and root."""
-        return sign(Checkpoint(self.verifier.name, size, root), self._key, self._key_id)
-
-
-class Staged(NamedTuple):
-    """A group that is ready to be written: nobody has seen any of it."""
-
-    records: list[tuple[bytes, bytes]]
-    additions: dict[str, RunAdditions]
-    anomalies: list[tuple[bytes, bytes]]
-    frontier: Frontier
-    head: Head
+    def head(self, tip: Tip) -> Head:
+        """The head of a journal that ends at ``tip``, with its signed checkpoint."""
+        size, root = tip.frontier.size, tip.frontier.root()
+        note = sign(Checkpoint(self.verifier.name, size, root), self._key, self._key_id)
+        return Head(size, root, tip.time_ms, note)
 
 
 def drafts_of(events: Iterable[Mapping[str, Any] | bytes], epoch: int) -> list[Draft]:
@@ -58,38 +66,34 @@ def drafts_of(events: Iterable[Mapping[str, Any] | bytes], epoch: int) -> list[D
     return drafts
 
 
-def stage(drafts: Sequence[Draft], head: Head, frontier: Frontier, signer: Signer) -> Staged:
-    """The group after ``head``: numbers, records, what it adds to runs, the tree and head after it."""
-    seq, latest_ms = head.size, head.time_ms
+def stage(drafts: Sequence[Draft], tip: Tip) -> Staged:
+    """The group behind ``tip``: its numbers and records, what it adds to runs, and the tip after it."""
+    seq, latest_ms = tip.frontier.size, tip.time_ms
     keys: list[bytes] = []
     leaves: list[bytes] = []
     additions: dict[str, RunAdditions] = {}
     anomalies: list[tuple[bytes, bytes]] = []
-    for item in drafts:
+    for run_id, kind, _, time_ms, head, tail in drafts:
         key = seq.to_bytes(8, "big")
         keys.append(key)
-        leaves.append(item.leaf(seq))
-        time_ms = item.time_ms
+        leaves.append(head + pack(seq) + tail)
         if time_ms < latest_ms:
             anomalies.append((key, number_key(latest_ms - time_ms)))
         else:
             latest_ms = time_ms
-        if item.run_id:
-            added = additions.get(item.run_id)
+        if run_id:
+            added = additions.get(run_id)
             if added is None:
-                additions[item.run_id] = RunAdditions([seq], time_ms, time_ms, item.kind, {item.kind: seq})
+                additions[run_id] = RunAdditions([seq], time_ms, time_ms, kind, {kind: seq})
             else:
                 added.seqs.append(seq)
                 added.last_time_ms = time_ms
-                added.last_kind = item.kind
-                added.latest[item.kind] = seq
+                added.last_kind = kind
+                added.latest[kind] = seq
         seq += 1
-    growth = append(frontier, map(leaf_hash, leaves))
-    root = growth.frontier.root()
-    records = list(zip(keys, map(add, growth.completed, leaves), strict=True))
-    return Staged(
-        records, additions, anomalies, growth.frontier, Head(seq, root, latest_ms, signer.note(seq, root))
-    )
+    frontier, completed = append(tip.frontier, map(leaf_hash, leaves))
+    records = list(zip(keys, map(add, completed, leaves), strict=True))
+    return Staged(records, additions, anomalies, Tip(frontier, latest_ms))
 
 
 def _wrong_epoch(item: Draft, epoch: int) -> LogError:

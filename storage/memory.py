@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, verify
-from duly.protocol.log.merkle import HASH_BYTES, Frontier, consistency_proof, inclusion_proof, node_place
+from duly.protocol.log.merkle import HASH_BYTES, consistency_proof, inclusion_proof, node_place
 from duly.protocol.wire.errors import LogError, StorageError
 from duly.protocol.wire.ids import Digest, is_digest, is_name, salted_digest
 from duly.protocol.wire.limits import (
@@ -27,7 +27,7 @@ from duly.protocol.wire.limits import (
 from .artifacts import SALT_BYTES
 from .journal_reader import checked_entry
 from .journal_schema import Entry, Head, RunSummary, number, split_record
-from .journal_stage import Signer, drafts_of, stage
+from .journal_stage import Signer, Staged, Tip, drafts_of, stage
 from .plan_cache import DAY_MS, CacheEntry, CacheStats, Outcome
 
 K = TypeVar("K")
@@ -39,7 +39,7 @@ class MemoryJournal:
     def __init__(self, log_key: Ed25519PrivateKey | None = None, origin: str = "duly/memory") -> None:
         self._signer = Signer(log_key or Ed25519PrivateKey.generate(), origin)
         self._head = Head()
-        self._frontier = Frontier()
+        self._tip = Tip()
         self._epoch = 0
         self._records: list[bytes] = []
         self._runs: dict[str, RunSummary] = {}
@@ -61,14 +61,23 @@ class MemoryJournal:
         if not drafts:
             return []
         first = self._head.size
-        staged = stage(drafts, self._head, self._frontier, self._signer)
-        self._records.extend(record for _, record in staged.records)
-        self._anomalies.update((number(key), number(value)) for key, value in staged.anomalies)
-        for run_id, added in staged.additions.items():
-            self._runs[run_id] = added.onto(run_id, self._runs.get(run_id))
-            self._run_seqs.setdefault(run_id, []).extend(added.seqs)
-        self._head, self._frontier = staged.head, staged.frontier
+        self.commit([stage(drafts, self._tip)])
         return list(range(first, self._head.size))
+
+    @property
+    def tip(self) -> Tip:
+        return self._tip
+
+    def commit(self, groups: Sequence[Staged]) -> None:
+        self._check()
+        for group in groups:
+            self._records.extend(record for _, record in group.records)
+            self._anomalies.update((number(key), number(value)) for key, value in group.anomalies)
+            for run_id, added in group.additions.items():
+                self._runs[run_id] = added.onto(run_id, self._runs.get(run_id))
+                self._run_seqs.setdefault(run_id, []).extend(added.seqs)
+        self._tip = groups[-1].tip
+        self._head = self._signer.head(self._tip)
 
     def take_epoch(self) -> int:
         self._check()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ _ED25519 = b"\x01"
 _SIGNATURE_BYTES = 64
 _KEY_ID_BYTES = 4
 _DASH = "\u2014 "
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f]")
 _SIZE_MAX = (1 << 63) - 1
 
 
@@ -161,7 +163,7 @@ def _split(note: bytes) -> tuple[str, list[tuple[str, bytes, bytes]]]:
         whole = note.decode("utf-8")
     except UnicodeDecodeError:
         raise LogError("log.note", "A note is UTF-8, this one is not.") from None
-    if any(character < " " and character != "\n" or character == "\x7f" for character in whole):
+    if _CONTROL.search(whole):
         raise LogError("log.note", "A note holds no control character but newline.")
     head, blank, tail = whole.rpartition("\n\n")
     if not blank or not tail.endswith("\n"):
