@@ -1,4 +1,4 @@
-"""The pure core of the planner actor: ``plan.bind`` and ``plan.draft`` over package snapshots.
+"""The planner's service: ``plan.bind`` and ``plan.draft`` over package snapshots.
 
 It holds no credential, reads no data and dispatches nothing: packages come from a loader by their digest, catalogue and
 descriptors come as bytes beside the message.
@@ -17,10 +17,12 @@ from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.plan import Provenance
 from duly.protocol.plan.request import Binding, Request
 from duly.protocol.wire import canon
+from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import PlanError, RequestError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
 
 from ..messages import AskBinding, AskDraft, BindingFound, PlanDrafted
+from ..service import Reply, Service
 from .bind import bind
 from .draft import draft
 from .guide import guided
@@ -34,6 +36,15 @@ class PlannerService:
     def __init__(self, load: Loader) -> None:
         self._load = load
         self._packages: OrderedDict[str, Package] = OrderedDict()
+
+    def service(self) -> Service:
+        return Service("planner", {AskBinding: self.handle_bind, AskDraft: self.handle_draft})
+
+    async def handle_bind(self, body: AskBinding, blobs: list[bytes], envelope: Envelope) -> Reply:
+        return Reply(self.bind(body, blobs))
+
+    async def handle_draft(self, body: AskDraft, blobs: list[bytes], envelope: Envelope) -> Reply:
+        return Reply(*self.draft(body, blobs))
 
     def bind(self, body: AskBinding, blobs: Sequence[bytes]) -> BindingFound:
         """The binding of a request. Blob 0 is the catalogue."""
@@ -89,13 +100,19 @@ def _request(data: Mapping[str, Any]) -> Request:
     return Request.from_data(data, error=RequestError, code="request.malformed", what="The request")
 
 
+def _blob(blobs: Sequence[bytes], index: int) -> Any:
+    if index >= len(blobs):
+        raise WireError("wire.blob_count", "The message names blobs that did not come.")
+    return canon.decode(blobs[index], bytes_max=ARTIFACT_BYTES_MAX)
+
+
 def _catalogue(blobs: Sequence[bytes]) -> Catalogue:
-    data = canon.decode(blobs[0], bytes_max=ARTIFACT_BYTES_MAX)
+    data = _blob(blobs, 0)
     return Catalogue.from_data(data, error=WireError, code="wire.bad_body", what="The catalogue")
 
 
 def _descriptors(blobs: Sequence[bytes]) -> dict[str, Descriptor]:
-    data = canon.decode(blobs[1], bytes_max=ARTIFACT_BYTES_MAX)
+    data = _blob(blobs, 1)
     if not isinstance(data, dict):
         raise WireError("wire.bad_body", "The descriptors are no map.")
     return {

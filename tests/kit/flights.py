@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from duly.actors.planner.bind import bind
 from duly.hosts.tools import metrics, report, sqlite
 from duly.protocol.plan.catalogue import (
     Catalogue,
@@ -17,6 +18,8 @@ from duly.protocol.plan.catalogue import (
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.manifest import SqliteTools
 from duly.protocol.plan.package import Package, load_package
+from duly.protocol.plan.request import Binding, new_request
+from duly.protocol.plan.route import choose
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "flights"
 CARRIERS = {
@@ -97,3 +100,24 @@ def descriptors() -> dict[str, Descriptor]:
     assert isinstance(incidents, SqliteTools)
     tools = [*metrics.tools("metrics"), *report.tools("report"), *sqlite.tools("incidents", incidents)]
     return {tool.descriptor.full_name: tool.descriptor for tool in tools}
+
+
+RATE = "on_time_arrival_rate"
+
+
+def bound(text: str, answers: dict[str, str] | None = None, *years: int) -> Binding:
+    """The binding of a request to the example package."""
+    return bind(new_request(text), package(), catalogue(*years), package().agent(), answers)
+
+
+def route_of(text: str) -> str:
+    """Where the request goes without a model."""
+    return choose(new_request(text), bound(text), package().agent(), has_model=False).route
+
+
+def month(number: int, year: int | None = 2013) -> dict[str, int | None]:
+    return {"year": year, "month": number}
+
+
+def filters(**named: str) -> list[dict[str, str]]:
+    return [{"dimension": name, "value": value} for name, value in named.items()]
