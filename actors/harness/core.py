@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -18,13 +19,16 @@ from duly.protocol.machine.invariants import BrokenInvariant
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import Stimulus
 from duly.protocol.wire.errors import DulyError, RunError, RuntimeFault
-from duly.protocol.wire.limits import MAILBOX_ROUND_MAX
+from duly.protocol.wire.limits import ENDED_RUNS_KEPT, MAILBOX_ROUND_MAX
 from duly.storage.recovery import Recorded
 
 from .clock import Clock
 from .recorder import Batch, Recorder
 
 log = logging.getLogger("duly")
+DEFINITE_REFUSALS = frozenset(("storage.full", "log.leaf_too_large", "log.group_too_large"))
+DISK_WAIT_SECONDS_MIN = 0.2
+DISK_WAIT_SECONDS_MAX = 5.0
 Perform = Callable[[Run, Order], None]
 Publish = Callable[[str, list[Recorded], Run], None]
 
@@ -36,30 +40,45 @@ class Letter:
     run_id: str
     stimulus: Stimulus
     answer: asyncio.Future[Run]
+    person: bool = False
 
 
 class HarnessCore:
     """Owns the state of every run that has not ended."""
 
-    def __init__(self, *, recorder: Recorder, clock: Clock, perform: Perform, publish: Publish) -> None:
+    def __init__(
+        self,
+        *,
+        recorder: Recorder,
+        clock: Clock,
+        perform: Perform,
+        publish: Publish,
+        give_up: Callable[[DulyError], None],
+    ) -> None:
         self._recorder = recorder
         self._clock = clock
         self._perform = perform
         self._publish = publish
+        self._give_up = give_up
+        self._waits = DISK_WAIT_SECONDS_MIN
+        self._ended: OrderedDict[str, None] = OrderedDict()
         self._mailbox: asyncio.Queue[Letter] = asyncio.Queue()
         self._active_since: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.epoch = 0
         self.failure: DulyError | None = None
 
-    def post(self, run_id: str, make: Callable[[int, str], Stimulus]) -> asyncio.Future[Run]:
+    def post(
+        self, run_id: str, make: Callable[[int, str], Stimulus], *, person: bool = False
+    ) -> asyncio.Future[Run]:
         """Puts a stimulus into the mailbox. The future gives the run once its events are durable, or the refusal.
 
-        ``make`` gets the wall time and 32 fresh hexadecimal digits.
+        ``make`` gets the wall time and 32 fresh hexadecimal digits. A ``person`` is told when the disk is full; what
+        an actor brought waits until there is room.
         """
         answer: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         stimulus = make(self._clock.now_ms(), self._clock.fresh())
-        self._mailbox.put_nowait(Letter(run_id, stimulus, answer))
+        self._mailbox.put_nowait(Letter(run_id, stimulus, answer, person))
         return answer
 
     async def work(self) -> None:
@@ -96,11 +115,43 @@ class HarnessCore:
         try:
             seqs = await self._recorder.record(batches)
         except DulyError as error:
-            self._lost(decided, error)
+            await self._refused(letters, error)
             return
+        self.failure = None
+        self._waits = DISK_WAIT_SECONDS_MIN
         self._commit(states, batches, seqs)
         for letter, decision in decided:
             self._conclude(letter, decision)
+
+    async def _refused(self, letters: Iterable[Letter], error: DulyError) -> None:
+        """The journal did not take the round: nobody's state changed, and nothing is performed.
+
+        A full disk is a definite no: people are told, and what actors brought is decided again when there is room.
+        Anything else leaves open whether the events are in the journal; only reading it can tell, so this harness ends
+        and the next one recovers.
+        """
+        log.error("the journal refused a round: %s", error)
+        self.failure = error
+        if error.code not in DEFINITE_REFUSALS:
+            for letter in letters:
+                _fail(letter, error)
+            self._give_up(error)
+            return
+        for letter in letters:
+            if letter.person:
+                _fail(letter, error)
+            else:
+                self._mailbox.put_nowait(letter)
+        await asyncio.sleep(self._waits)
+        self._waits = min(self._waits * 2, DISK_WAIT_SECONDS_MAX)
+
+    def is_out_of_time(self, run: Run) -> bool:
+        """Whether a run's wall-clock budget is spent, the time since its last event included."""
+        limit = run.budget.limits.get("wall_seconds")
+        since = self._active_since.get(run.run_id)
+        if limit is None or since is None:
+            return False
+        return run.budget.spent.get("wall_ms", 0) + self._clock.mono_ms() - since >= limit * 1000
 
     def _decide(self, letter: Letter, run: Run | None) -> Decision:
         elapsed = 0
@@ -115,17 +166,6 @@ class HarnessCore:
         if decision.events:
             self._active_since[letter.run_id] = now
         return decision
-
-    def _lost(self, decided: Iterable[tuple[Letter, Decision]], error: DulyError) -> None:
-        """The journal did not take the round: nobody's state changes, and nothing is performed.
-
-        The runs are known to be where the journal last saw them. An order whose outcome was in this round is given
-        again when the runtime starts anew, so the harness says that it must.
-        """
-        log.error("the journal refused a round: %s", error)
-        self.failure = error
-        for letter, _ in decided:
-            _fail(letter, error)
 
     def _commit(self, states: dict[str, Run], batches: list[Batch], seqs: list[int]) -> None:
         self.runs.update(states)
@@ -149,8 +189,17 @@ class HarnessCore:
             return
         for order in decision.orders:
             self._perform(run, order)
-        if self.runs.get(letter.run_id, run).phase.ended:
+        if run.phase.ended:
             self._active_since.pop(letter.run_id, None)
+            self._retire(letter.run_id)
+
+    def _retire(self, run_id: str) -> None:
+        """Keeps the last ended runs, for late results and questions; the record has all of them."""
+        self._ended[run_id] = None
+        if len(self._ended) > ENDED_RUNS_KEPT:
+            oldest, _ = self._ended.popitem(last=False)
+            self.runs.pop(oldest, None)
+            self._recorder.forget(oldest)
 
 
 def _begins(stimulus: Stimulus) -> bool:

@@ -1,0 +1,307 @@
+"""What the front door can be asked: submit, follow, decide, look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from duly import __version__
+from duly.protocol.authority.approval import Approval
+from duly.protocol.machine import gates, stimuli
+from duly.protocol.machine.run import Run
+from duly.protocol.plan.request import InputPart, Request, new_request
+from duly.protocol.wire.errors import AuthorityError, DulyError, RequestError, RunError, WireError
+from duly.storage.recovery import Recorded
+
+from ..caller import Caller
+from ..messages import CacheAct, CacheSaid
+from .clock import Clock
+from .core import HarnessCore
+from .followers import Followers
+from .packages import Packages
+from .preview import Preview
+from .submission import Submission
+
+Answer = Mapping[str, Any]
+Fields = Mapping[str, Any]
+
+
+class Record(Protocol):
+    """The journal and artifacts, to read."""
+
+    def history(self, run_id: str) -> Iterable[Recorded]: ...
+
+    def load(self, run_id: str) -> Run: ...
+
+    def runs(self) -> list[dict[str, Any]]: ...
+
+
+class Desk:
+    def __init__(
+        self,
+        *,
+        core: HarnessCore,
+        followers: Followers,
+        packages: Packages,
+        submission: Submission,
+        preview: Preview,
+        record: Record,
+        caller: Caller,
+        clock: Clock,
+        people: Callable[[], Mapping[str, bytes]],
+        about: Callable[[], Awaitable[dict[str, Any]]],
+        stop: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._followers = followers
+        self._packages = packages
+        self._submission = submission
+        self._preview = preview
+        self._record = record
+        self._caller = caller
+        self._clock = clock
+        self._people = people
+        self._about = about
+        self._stop = stop
+        self._ops: dict[str, Callable[[Fields], AsyncIterator[Answer]]] = {
+            "hello": self._hello,
+            "package.open": self._open,
+            "route": self._route,
+            "draft": self._draft,
+            "submit": self._submit,
+            "follow": self._follow,
+            "gate": self._gate,
+            "approve": self._approve,
+            "reject": self._reject,
+            "answer": self._answer,
+            "cancel": self._cancel,
+            "runs": self._runs,
+            "status": self._status,
+            "cache": self._cache,
+            "down": self._down,
+        }
+
+    def serve(self, op: str, fields: Fields) -> AsyncIterator[Answer]:
+        handler = self._ops.get(op)
+        if handler is None:
+            raise WireError("wire.unknown_op", f"There is no request {op[:40]!r}.")
+        return handler(fields)
+
+    async def _hello(self, fields: Fields) -> AsyncIterator[Answer]:
+        about = await self._about()
+        yield {
+            **{name: about[name] for name in ("pid", "epoch", "home", "started_ms")},
+            "version": __version__,
+            "last": True,
+        }
+
+    async def _open(self, fields: Fields) -> AsyncIterator[Answer]:
+        files = fields.get("files")
+        if type(files) is not dict or any(type(data) is not bytes for data in files.values()):
+            raise WireError("wire.bad_request", "A package is a map of file names to bytes.")
+        opening = asyncio.ensure_future(self._packages.add(files, str(fields.get("place", "the package"))))
+        done, _ = await asyncio.wait((opening,), timeout=0.5)
+        if not done:
+            yield {"progress": "opening the package and its sources (the first time they are prepared)"}
+        opened = await opening
+        agents = [opened.package.agent(entry.name) for entry in opened.package.manifest.agents]
+        for agent in agents:
+            opened.granted(agent)
+        yield {
+            "package": opened.digest,
+            "name": opened.package.name,
+            "version": opened.package.manifest.package.version,
+            "agents": [agent.to_data() for agent in agents],
+            "default_agent": agents[0].name,
+            "descriptors": {name: one.to_data() for name, one in opened.descriptors.items()},
+            "scope": opened.scope().to_data(),
+            "has_model": False,
+            "last": True,
+        }
+
+    async def _route(self, fields: Fields) -> AsyncIterator[Answer]:
+        yield {**await self._preview.route(fields, _request(fields)), "last": True}
+
+    async def _draft(self, fields: Fields) -> AsyncIterator[Answer]:
+        yield {**await self._preview.draft(fields, _request(fields)), "last": True}
+
+    async def _submit(self, fields: Fields) -> AsyncIterator[Answer]:
+        order = await self._submission.take(fields, self._clock.now_ms())
+        run_id = order.mandate.run_id
+        if self._known(run_id):
+            raise RunError("run.exists", f"There is a run {run_id} already.")
+
+        async def begin() -> None:
+            await self._core.post(
+                run_id, lambda now, fresh: order.stimulus(now, fresh, self._core.epoch), person=True
+            )
+
+        accepted = False
+        async for answer in self._followed(run_id, -1, begin):
+            if not accepted:
+                accepted = True
+                yield {"accepted": run_id}
+            yield answer
+
+    async def _follow(self, fields: Fields) -> AsyncIterator[Answer]:
+        run_id = _run_id(fields)
+        self._run(run_id)
+        after = fields.get("after", -1)
+        async for answer in self._followed(run_id, after if type(after) is int else -1, None):
+            yield answer
+
+    async def _followed(
+        self, run_id: str, after: int, begin: Callable[[], Awaitable[None]] | None
+    ) -> AsyncIterator[Answer]:
+        async for answer in self._followers.follow(
+            run_id,
+            after=after,
+            history=lambda: self._record.history(run_id),
+            current=lambda: self._run(run_id),
+            begin=begin,
+        ):
+            yield answer
+
+    async def _gate(self, fields: Fields) -> AsyncIterator[Answer]:
+        run = self._run(_run_id(fields))
+        view = gates.view(run)
+        assert run.plan is not None
+        yield {
+            "run_id": run.run_id,
+            "gate": view.gate_id,
+            "kind": view.kind,
+            "step_id": view.step_id,
+            "plan": run.plan.to_data(),
+            "before": run.previous_plan.to_data() if run.previous_plan and view.kind == "plan" else None,
+            "plan_digest": run.plan_digest,
+            "steps": {name: step.to_data() for name, step in view.steps.items()},
+            "arguments": dict(view.arguments),
+            "descriptors": {name: one.to_data() for name, one in run.descriptors.items()},
+            "scope_digest": view.scope,
+            "budget": dict(run.mandate.budget),
+            "policy_digest": view.policy,
+            "text": view.text,
+            "shown": view.shown,
+            "last": True,
+        }
+
+    async def _approve(self, fields: Fields) -> AsyncIterator[Answer]:
+        run_id = _run_id(fields)
+        envelope = fields.get("approval")
+        if type(envelope) is not bytes:
+            raise AuthorityError("approval.malformed", "An approval is a signed document.")
+        self._run(run_id)
+        try:
+            approval, approver = Approval.open(envelope, self._people())
+        except AuthorityError as error:
+            refused = error
+            await self._core.post(
+                run_id,
+                lambda now, fresh: stimuli.AuthorityRefused(now_ms=now, fresh=fresh, error=refused),
+                person=True,
+            )
+            raise
+        async for answer in self._decided(
+            run_id,
+            fields,
+            lambda now, fresh: stimuli.Approved(
+                now_ms=now, fresh=fresh, approval=approval, envelope=envelope, approver=approver
+            ),
+        ):
+            yield answer
+
+    async def _reject(self, fields: Fields) -> AsyncIterator[Answer]:
+        gate, feedback = str(fields.get("gate", "")), fields.get("feedback")
+        async for answer in self._decided(
+            _run_id(fields),
+            fields,
+            lambda now, fresh: stimuli.Rejected(
+                now_ms=now, fresh=fresh, gate=gate, feedback=feedback if type(feedback) is str else None
+            ),
+        ):
+            yield answer
+
+    async def _answer(self, fields: Fields) -> AsyncIterator[Answer]:
+        text = new_request(str(fields.get("text", ""))).text
+        async for answer in self._decided(
+            _run_id(fields), fields, lambda now, fresh: stimuli.Answered(now_ms=now, fresh=fresh, text=text)
+        ):
+            yield answer
+
+    async def _cancel(self, fields: Fields) -> AsyncIterator[Answer]:
+        reason = str(fields.get("reason", "a person"))[:500]
+        async for answer in self._decided(
+            _run_id(fields),
+            fields,
+            lambda now, fresh: stimuli.CancelAsked(now_ms=now, fresh=fresh, reason=reason),
+        ):
+            yield answer
+
+    async def _decided(
+        self, run_id: str, fields: Fields, make: Callable[[int, str], stimuli.Stimulus]
+    ) -> AsyncIterator[Answer]:
+        """A person's decision, and what follows from it up to the next stop."""
+        run = self._run(run_id)
+        if run_id not in self._core.runs:
+            raise RunError("run.ended", f"Run {run_id} has ended: {run.phase}.")
+        if fields.get("detach"):
+            await self._core.post(run_id, make, person=True)
+            yield {"accepted": True, "last": True}
+            return
+        seen = max((record.seq for record in self._record.history(run_id)), default=-1)
+
+        async def begin() -> None:
+            await self._core.post(run_id, make, person=True)
+
+        async for answer in self._followed(run_id, seen, begin):
+            yield answer
+
+    async def _runs(self, fields: Fields) -> AsyncIterator[Answer]:
+        yield {"runs": self._record.runs(), "last": True}
+
+    async def _status(self, fields: Fields) -> AsyncIterator[Answer]:
+        yield {**await self._about(), "last": True}
+
+    async def _cache(self, fields: Fields) -> AsyncIterator[Answer]:
+        act = CacheAct.from_data(
+            {name: fields[name] for name in ("action", "max_age_days", "key") if name in fields},
+            error=WireError,
+            code="wire.bad_request",
+            what="The request to the cache",
+        )
+        said, _ = await self._caller.ask("plan_cache", act, CacheSaid)
+        yield {**said.data, "last": True}
+
+    async def _down(self, fields: Fields) -> AsyncIterator[Answer]:
+        yield {"accepted": True, "last": True}
+        self._stop()
+
+    def _known(self, run_id: str) -> bool:
+        try:
+            self._run(run_id)
+        except DulyError as error:
+            return error.code != "run.unknown"
+        return True
+
+    def _run(self, run_id: str) -> Run:
+        found = self._core.runs.get(run_id)
+        return found if found is not None else self._record.load(run_id)
+
+
+def _run_id(fields: Fields) -> str:
+    run_id = fields.get("run_id")
+    if type(run_id) is not str:
+        raise WireError("wire.bad_request", "The request names no run.")
+    return run_id
+
+
+def _request(fields: Fields) -> Request:
+    parts = fields.get("parts") or []
+    if type(parts) is not list:
+        raise RequestError("request.malformed", "The input parts are no list.")
+    read = [
+        InputPart.from_data(part, error=RequestError, code="request.malformed", what="An input part")
+        for part in parts
+    ]
+    return new_request(str(fields.get("text", "")), read)

@@ -1,0 +1,211 @@
+"""The harness put together: loop, performer, front door, recovery. The transport is given; nothing here knows Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from duly.hosts.admission import EpochStatement
+from duly.hosts.client import HostClient
+from duly.protocol.authority.signing import key_id
+from duly.protocol.log.checkpoint import VerifierKey
+from duly.protocol.machine.run import Run
+from duly.protocol.machine.stimuli import Resumed, TimePassed
+from duly.protocol.wire.errors import DulyError
+from duly.storage.artifacts import ArtifactStore
+from duly.storage.journal_reader import JournalReader
+from duly.storage.keys import KeyRing
+from duly.storage.packages import PackageStore
+
+from ..caller import Caller, Transport
+from ..messages import EpochTaken, TakeEpoch
+from ..runtime.settings import HARNESS_KEY, LOG_KEY, ORIGIN, Settings
+from . import processes
+from .clock import SystemClock
+from .core import HarnessCore
+from .desk import Desk
+from .dispatcher import Dispatcher
+from .followers import Followers
+from .front_door import FrontDoor
+from .grants import HostKeys, ReceiptReader, Signer
+from .packages import Packages
+from .performer import Performer
+from .preview import Preview
+from .record import JournalRecord
+from .recorder import Recorder
+from .submission import Submission
+from .verification import Verification
+
+log = logging.getLogger("duly")
+TICK_SECONDS = 1.0
+PERSON_KEY = "person"
+
+
+class HarnessRuntime:
+    """One incarnation of the harness."""
+
+    def __init__(
+        self, settings: Settings, transport: Transport, actors: Callable[[], Awaitable[list[dict[str, Any]]]]
+    ) -> None:
+        place = settings.place
+        self._settings = settings
+        self._actors = actors
+        self._clock = clock = SystemClock()
+        self._keys = KeyRing(place.keys)
+        self._caller = Caller(transport, clock.fresh)
+        self._signer = Signer(self._keys.private(HARNESS_KEY), clock)
+        self._artifacts = ArtifactStore.open(place.artifacts, random_bytes=clock.random_bytes)
+        self._recorder = Recorder(self._caller, self._artifacts)
+        reader = ReceiptReader(HostKeys(place.keys / "hosts"))
+        self._packages = Packages(PackageStore(place.packages), self._caller, self._signer, reader)
+        self._followers = Followers()
+        self._performer = Performer(
+            caller=self._caller,
+            clock=clock,
+            signer=self._signer,
+            packages=self._packages,
+            dispatcher=Dispatcher(self._caller, self._signer, reader, clock),
+            verification=Verification(self._caller, self._signer, self._packages),
+        )
+        self.core = HarnessCore(
+            recorder=self._recorder,
+            clock=clock,
+            perform=self._performer.perform,
+            publish=self._followers.publish,
+            give_up=_give_up,
+        )
+        self._performer.post = self.core.post
+        self._hosts = {name: HostClient(settings.host_socket(name)) for name in ("read", "write", "verify")}
+        self._started_ms = clock.now_ms()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._door: FrontDoor | None = None
+
+    async def start(self) -> None:
+        """Takes an epoch, recovers every unfinished run, and only then opens the front door."""
+        taken, _ = await self._caller.ask("audit_journal", TakeEpoch(), EpochTaken)
+        self.core.epoch = self._signer.epoch = self._caller.epoch = taken.epoch
+        await self._announce(taken.epoch)
+        verifier = VerifierKey.of(ORIGIN, self._keys.private(LOG_KEY))
+        record = JournalRecord(JournalReader.open(self._settings.place.journal, [verifier]), self._artifacts)
+        self._performer.verdict_seq = record.verdict_seq
+        self._tasks.append(asyncio.create_task(self.core.work()))
+        await self._recover(record)
+        self._door = FrontDoor(self._desk(record))
+        await self._door.open(self._settings.host_socket("front"))
+        self._tasks.append(asyncio.create_task(self._tick()))
+        log.info("the front door is open, epoch %d", taken.epoch)
+
+    async def _announce(self, epoch: int) -> None:
+        """Tells the hosts of this node; a host that is down learns it from the first grant."""
+        for name, host in self._hosts.items():
+            statement = EpochStatement(epoch=epoch, host=name).sign(self._signer.private)
+            try:
+                await host.take_epoch(statement)
+            except DulyError as error:
+                log.warning("host %s did not take epoch %d: %s", name, epoch, error)
+
+    async def _recover(self, record: JournalRecord) -> None:
+        for run_id in record.unfinished():
+            try:
+                self.core.runs[run_id] = record.load(run_id)
+            except DulyError as error:
+                # Fails closed: a run that cannot be read is not run. `duly show` says the same.
+                log.error("run %s cannot be recovered: %s", run_id, error)
+                continue
+            changed = await self._changed(self.core.runs[run_id])
+            await self.core.post(
+                run_id, lambda now, fresh, changed=changed: self._resumed(now, fresh, changed)
+            )  # type: ignore[misc]
+
+    async def _changed(self, run: Run) -> list[str]:
+        """What is no longer as it was when the run was submitted."""
+        try:
+            opened = await self._packages.get(run.mandate.package)
+            now = {**opened.digests()}
+            found = [name for name, digest in run.digests.items() if now.get(name) != digest]
+            granted = opened.granted(run.agent)
+            found += [name for name, one in run.descriptors.items() if granted.get(name) != one]
+            return found
+        except DulyError as error:
+            return [error.code]
+
+    def _resumed(self, now_ms: int, fresh: str, changed: list[str]) -> Resumed:
+        return Resumed(now_ms=now_ms, fresh=fresh, epoch=self.core.epoch, changed=changed)
+
+    def _desk(self, record: JournalRecord) -> Desk:
+        return Desk(
+            core=self.core,
+            followers=self._followers,
+            packages=self._packages,
+            submission=Submission(self._packages, self.people),
+            preview=Preview(self._caller, self._packages),
+            record=record,
+            caller=self._caller,
+            clock=self._clock,
+            people=self.people,
+            about=self.about,
+            stop=self.stop,
+        )
+
+    def people(self) -> Mapping[str, bytes]:
+        """The public keys of people by key id: this installation's own person, and whom it trusts."""
+        keys = list(self._keys.people().values())
+        if (self._settings.place.keys / "public" / f"{PERSON_KEY}.pub").exists():
+            keys.append(self._keys.public(PERSON_KEY))
+        return {key_id(key): key for key in keys}
+
+    async def about(self) -> dict[str, Any]:
+        """Everything that ``duly status`` shows."""
+        lines = [processes.line("supervisor", self._settings.supervisor)]
+        lines += await processes.hosts(self._hosts)
+        lines += [processes.line(one["role"], one["pid"], name=one["name"]) for one in await self._actors()]
+        lines.append(processes.line("Harness", os.getpid(), name="harness"))
+        lines += processes.others(self._settings.supervisor, {one["pid"] for one in lines})
+        active = [
+            run_id for run_id, run in self.core.runs.items() if not run.phase.ended and not run.phase.waits
+        ]
+        return {
+            "pid": os.getpid(),
+            "epoch": self.core.epoch,
+            "home": self._settings.home,
+            "started_ms": self._started_ms,
+            "node": self._settings.node,
+            "active_runs": len(active),
+            "failure": self.core.failure.to_data() if self.core.failure else None,
+            "processes": lines,
+        }
+
+    def stop(self) -> None:
+        """Ends the runtime by its supervisor, which ends everything below it."""
+        log.info("stopping")
+        os.kill(self._settings.supervisor, signal.SIGTERM)
+
+    async def _tick(self) -> None:
+        """Lets wall-clock budgets run out, and stops an idle runtime."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            active = [run for run in self.core.runs.values() if not run.phase.ended and not run.phase.waits]
+            for run in active:
+                if self.core.is_out_of_time(run):
+                    self.core.post(run.run_id, lambda now, fresh: TimePassed(now_ms=now, fresh=fresh))
+            door, idle = self._door, self._settings.idle_seconds
+            if (
+                idle
+                and door is not None
+                and not active
+                and not door.busy
+                and loop.time() - door.last_used > idle
+            ):
+                self.stop()
+                return
+
+
+def _give_up(error: DulyError) -> None:
+    """Nobody knows whether the journal has the last events: end here, and let the next incarnation read it."""
+    log.error("this harness ends: %s", error)
+    os._exit(70)

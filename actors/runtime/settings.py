@@ -1,0 +1,46 @@
+"""What an actor is told when it starts: where things lie. No secret is among it, since Ray shows it to everybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duly.storage.home import Home
+
+HARNESS_KEY = "harness"
+LOG_KEY = "log"
+ORIGIN = "duly.local/journal"
+NAMESPACE = "duly"
+EXECUTORS_PER_NODE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``home`` is the data directory, ``node`` the name of the node, ``supervisor`` its supervisor's process id."""
+
+    home: str
+    node: str
+    supervisor: int
+    executors: int = EXECUTORS_PER_NODE
+    idle_seconds: int = 0
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "home": self.home,
+            "node": self.node,
+            "supervisor": self.supervisor,
+            "executors": self.executors,
+            "idle_seconds": self.idle_seconds,
+        }
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Settings:
+        return cls(**data)
+
+    @property
+    def place(self) -> Home:
+        return Home(Path(self.home))
+
+    def host_socket(self, host: str) -> Path:
+        return self.place.socket_path(host)
