@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from duly.hosts.admission import EpochStatement
@@ -117,9 +118,7 @@ class HarnessRuntime:
                 log.error("run %s cannot be recovered: %s", run_id, error)
                 continue
             changed = await self._changed(self.core.runs[run_id])
-            await self.core.post(
-                run_id, lambda now, fresh, changed=changed: self._resumed(now, fresh, changed)
-            )  # type: ignore[misc]
+            await self.core.post(run_id, partial(self._resumed, changed=changed))
 
     async def _changed(self, run: Run) -> list[str]:
         """What is no longer as it was when the run was submitted."""
@@ -133,7 +132,7 @@ class HarnessRuntime:
         except DulyError as error:
             return [error.code]
 
-    def _resumed(self, now_ms: int, fresh: str, changed: list[str]) -> Resumed:
+    def _resumed(self, now_ms: int, fresh: str, *, changed: list[str]) -> Resumed:
         return Resumed(now_ms=now_ms, fresh=fresh, epoch=self.core.epoch, changed=changed)
 
     def _desk(self, record: JournalRecord) -> Desk:

@@ -74,7 +74,9 @@ def attach(home: Home, environment: dict[str, str], port: int, head: subprocess.
         f"127.0.0.1:{port}",
     ]
     try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, timeout=ATTACH_SECONDS_MAX)
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, timeout=ATTACH_SECONDS_MAX, check=False
+        )
     except subprocess.TimeoutExpired:
         print("the actors did not start in time", file=sys.stderr, flush=True)
         head.terminate()
