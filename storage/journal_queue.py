@@ -61,6 +61,7 @@ class JournalQueue:
         epoch = self._epoch
         drafts = drafts_of(given, epoch)
         answer: Future[list[int]] = Future()
+        answer.set_running_or_notify_cancel()  # what was submitted is recorded, whoever stops waiting for it
         if not drafts:
             answer.set_result([])
             return answer

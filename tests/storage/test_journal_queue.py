@@ -149,6 +149,17 @@ def test_a_closed_queue_answers_what_it_took_and_takes_no_more(
     assert code_of(queue.take_epoch) == "storage.closed"
 
 
+def test_an_answer_that_nobody_waits_for_any_more_is_recorded_all_the_same(
+    journal: Journal | MemoryJournal, make_event: MakeEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(journal, monkeypatch)
+    with JournalQueue(journal) as queue:
+        answers = [queue.submit([make_event()]) for _ in range(2)]
+        assert not any(answer.cancel() for answer in answers)
+        gate.open.set()
+    assert journal.size == 2
+
+
 def test_many_threads_and_a_bounded_queue(
     tmp_path: Path, log_key: Ed25519PrivateKey, make_event: MakeEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
