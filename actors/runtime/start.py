@@ -24,6 +24,9 @@ from types import FrameType
 
 from duly.hosts.confinement import clean_environment
 from duly.storage.home import Home
+from duly.storage.keys import KeyRing
+
+from .settings import HARNESS_KEY, LOG_KEY
 
 HEAD_SECONDS_MAX = 60
 ATTACH_SECONDS_MAX = 120
@@ -42,6 +45,8 @@ def main() -> None:
     os.chdir(
         home.run
     )  # workers have the driver's working directory first on their path: one that holds no module
+    for role in (HARNESS_KEY, LOG_KEY):
+        KeyRing(home.keys).private(role)  # made before the actors that need the public parts
     environment = ray_environment(home)
     port = free_port()
     head = subprocess.Popen(
