@@ -21,7 +21,7 @@ from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, ARTIFACT_INLINE_BYTES_
 
 from . import atomic_file
 from .lmdb_env import Environment, Transaction
-from .lmdb_faults import faults
+from .lmdb_faults import faults, to_storage_error
 from .lmdb_file import sync_path
 
 K = TypeVar("K")
@@ -221,14 +221,18 @@ class ArtifactStore:
         sync_path(folder)
 
     def _read_file(self, run_id: str, digest: str) -> bytes:
+        place = f"{run_id}/{digest}"
         try:
-            with (self._files / run_id / digest).open("rb") as file:
-                return file.read(ARTIFACT_BYTES_MAX + 1)
+            data = atomic_file.read_plain(self._files / run_id / digest, ARTIFACT_BYTES_MAX + 1)
         except FileNotFoundError:
-            place = f"{run_id}/{digest}"
             raise LogError(
                 "log.artifact_missing", "The file of this artifact is missing.", place=place
             ) from None
+        except OSError as error:
+            raise to_storage_error(error, self._env.folder) from error
+        if data is None:
+            raise LogError("log.artifact_changed", "The file of this artifact is no plain file.", place=place)
+        return data
 
 
 def _check_run(run_id: str) -> None:

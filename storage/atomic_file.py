@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from .lmdb_file import sync_path
@@ -24,6 +26,24 @@ def write_aside(path: Path, data: bytes, mode: int = 0o600) -> Path:
         raise
     os.close(file)
     return aside
+
+
+def read_plain(path: Path, bytes_max: int) -> bytes | None:
+    """At most ``bytes_max`` bytes of a file; None where there is a link, a folder, a pipe or another thing instead.
+
+    Raises ``OSError`` as ``open`` does, ``FileNotFoundError`` among them.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        return None
+    with os.fdopen(file, "rb") as stream:
+        return stream.read(bytes_max)
 
 
 def replace(path: Path, data: bytes, mode: int = 0o600) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ from duly.protocol.wire.limits import (
     PACKAGE_FILES_MAX,
 )
 
+from .atomic_file import read_plain
 from .lmdb_faults import faults
 from .lmdb_file import create_folder_aside, sync_path
 
@@ -130,17 +130,14 @@ def _walk(root: Path, inside: str, depth: int) -> Iterator[str]:
 def _read(path: Path, name: str) -> bytes:
     """The bytes of a plain file with one name; anything else under a package's name is refused, not skipped."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        data = read_plain(path, PACKAGE_FILE_BYTES_MAX + 1)
     except OSError as error:
-        if path.is_symlink():
-            raise PackageError("package.link", "A file of a package may not be a link.", place=name) from None
+        message = f"This file cannot be read: {error.strerror}."
+        raise PackageError("package.unreadable", message, place=name) from None
+    if data is None:
         raise PackageError(
-            "package.unreadable", f"This file cannot be read: {error.strerror}.", place=name
-        ) from None
-    with os.fdopen(file, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise PackageError("package.link", "A file of a package must be a plain file.", place=name)
-        data = stream.read(PACKAGE_FILE_BYTES_MAX + 1)
+            "package.link", "A file of a package must be a plain file, not a link.", place=name
+        )
     if len(data) > PACKAGE_FILE_BYTES_MAX:
         message = f"A file of a package has at most {PACKAGE_FILE_BYTES_MAX} bytes."
         raise PackageError("package.too_large", message, place=name)
