@@ -248,8 +248,8 @@ def _lock_paths(connection: duckdb.DuckDBPyConnection, files: Mapping[str, Sourc
     allowed = list(dict.fromkeys(plain + [_unglobbed(path) for path in plain]))
     for file in files.values():
         if file.path.suffix == ".duckdb":
-            # Attached read-only while we still may; a database's log would need further paths.
-            connection.execute(f"ATTACH {literal(str(file.path))} AS {quoted(_alias(file))} (READ_ONLY)")
+            # Attached while we still may: a database's log would need further paths.
+            _attach(connection, file)
     connection.execute(f"SET allowed_paths = [{', '.join(literal(path) for path in allowed)}]")
     connection.execute("SET enable_external_access = false")
 
@@ -258,7 +258,7 @@ def _add(connection: duckdb.DuckDBPyConnection, name: str, file: SourceFile, iso
     lower = file.path.name.lower()
     if lower.endswith(".duckdb"):
         if isolated:
-            connection.execute(f"ATTACH {literal(str(file.path))} AS {quoted(_alias(file))} (READ_ONLY)")
+            _attach(connection, file)
         reader = f"{quoted(_alias(file))}.main.{quoted(file.table or name)}"
     elif lower.endswith(_CSV):
         nulls = ", ".join(literal(text) for text in file.nulls)
@@ -272,6 +272,13 @@ def _add(connection: duckdb.DuckDBPyConnection, name: str, file: SourceFile, iso
     connection.execute(f"CREATE {kind} {quoted(name)} AS SELECT * FROM {reader}")
     if isolated and lower.endswith(".duckdb"):
         connection.execute(f"DETACH {quoted(_alias(file))}")
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, file: SourceFile) -> None:
+    try:
+        connection.execute(f"ATTACH {literal(str(file.path))} AS {quoted(_alias(file))} (READ_ONLY)")
+    except duckdb.Error as error:
+        raise _open_fault(file, error) from None
 
 
 def _alias(file: SourceFile) -> str:

@@ -37,13 +37,14 @@ CONDITIONS = (
 
 def advice(
     kind: Literal["recommendation", "follow_up"],
-    level: Level,
     templates: Sequence[Mapping[str, Any]],
     holds: Collection[str],
     values: Values,
+    associated: Collection[str],
 ) -> list[Statement]:
     """The statements of every template whose conditions hold, in the playbook's order.
 
+    ``associated`` are the steps whose outputs are associations: who names a value of one speaks on that level.
     Raises ``ToolError`` ``tool.bad_template`` for an unknown condition, or a name that has no value here.
     """
     found = []
@@ -58,8 +59,10 @@ def advice(
                 hint=f"Known: {', '.join(CONDITIONS)}.",
             )
         if set(when) <= set(holds):
-            names_in(str(template["text"]))
-            found.append(say(kind, level, str(template["text"]), values))
+            text = str(template["text"])
+            steps = {values[name].source.partition("#")[0] for name in names_in(text) if name in values}
+            level: Level = "association" if steps & set(associated) else "observation"
+            found.append(say(kind, level, text, values))
     return found
 
 

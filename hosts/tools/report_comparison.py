@@ -41,10 +41,8 @@ def comparison(arguments: Mapping[str, Any]) -> Report:
             values,
         )
     )
-    statements += advice("follow_up", "association", arguments.get("follow_ups") or (), holds, values)
-    statements += advice(
-        "recommendation", "association", arguments.get("recommendations") or (), holds, values
-    )
+    statements += advice("follow_up", arguments.get("follow_ups") or (), holds, values, [item.step])
+    statements += advice("recommendation", arguments.get("recommendations") or (), holds, values, [item.step])
     statements.append(
         say("observation", "observation", "The definition of {metric} is: {definition}.", values)
     )

@@ -61,7 +61,7 @@ def diagnosis(arguments: Mapping[str, Any]) -> Report:
         *said,
         *missing_statements(whole),
         *_follow_ups(arguments, holds, values, chosen if parts else None),
-        *advice("recommendation", _level(parts), arguments.get("recommendations") or (), holds, values),
+        *advice("recommendation", arguments.get("recommendations") or (), holds, values, _steps(parts)),
         definition_statement(whole),
     ]
     return Report(status="complete", statements=statements)
@@ -76,8 +76,8 @@ def _withheld(arguments: Mapping[str, Any], whole: Evidence, first: list[Stateme
         withheld_statement(whole),
         *missing_statements(whole),
         say("follow_up", None, follow, values),
-        *advice("follow_up", "observation", arguments.get("follow_ups") or (), holds, values),
-        *advice("recommendation", "observation", arguments.get("recommendations") or (), holds, values),
+        *advice("follow_up", arguments.get("follow_ups") or (), holds, values, ()),
+        *advice("recommendation", arguments.get("recommendations") or (), holds, values, ()),
         definition_statement(whole),
     ]
     reason = whole.get("/reason") or "an attribution was withheld"
@@ -129,10 +129,9 @@ def _follow_ups(
     if chosen is not None:
         text = "Look for what changed between {baseline} and {current}; the numbers above do not show why."
         found.append(say("follow_up", None, text, values))
-    return found + advice(
-        "follow_up", _level([chosen] if chosen else []), arguments.get("follow_ups") or (), holds, values
-    )
+    associated = [] if chosen is None else [chosen.step]
+    return found + advice("follow_up", arguments.get("follow_ups") or (), holds, values, associated)
 
 
-def _level(parts: Sequence[Evidence]) -> Any:
-    return "association" if parts else "observation"
+def _steps(parts: Sequence[Evidence]) -> list[str]:
+    return [item.step for item in parts]

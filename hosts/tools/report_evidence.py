@@ -50,10 +50,10 @@ class Evidence:
         return str(found) if found is not None else None
 
     def unit(self) -> str:
-        return str(self.output["unit"])
+        return str(self.get("/unit"))
 
     def change_unit(self) -> str:
-        return str(self.output["change_unit"])
+        return str(self.get("/change_unit"))
 
 
 def read(arguments: Mapping[str, Any]) -> list[Evidence]:
