@@ -108,6 +108,16 @@ class Admission:
                 f"The deadline of {grant.deadline_ms} ms exceeds the {descriptor.timeout_seconds} s of {grant.tool}.",
             )
 
+    def recheck(self, grant: Grant, now_ms: int) -> None:
+        """The part that time may have changed while an effect waited for its turn."""
+        if grant.epoch < self._ledger.epoch:
+            raise AuthorityError(
+                "grant.stale_epoch",
+                f"This grant is of epoch {grant.epoch}; {self._ledger.epoch} has taken over.",
+            )
+        if now_ms > grant.expires_ms:
+            raise AuthorityError("grant.expired", "This grant has expired while it waited.")
+
     def justify(
         self, grant: Grant, tool: KnownTool, arguments: str, template: str, warrant: Warrant, now_ms: int
     ) -> None:

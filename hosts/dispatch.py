@@ -143,6 +143,8 @@ class Dispatch:
                 if self._cancelled:
                     segment.abandon("tool.cancelled", "The run was cancelled before this call began.")
                     return False
+                if not first.reads:
+                    self._admission.recheck(first.grant, _now_ms())
                 self._segments.add(segment)
                 try:
                     return await segment.run(worker, self._pool)
@@ -199,7 +201,7 @@ class Dispatch:
             digest,
             arguments_digest_of(template) if call.grant.template else stated,
             self._warrant,
-            time.time_ns() // 1_000_000,
+            _now_ms(),
         )
 
 
@@ -209,7 +211,7 @@ def _kind(call: Call) -> WorkerKind:
 
 
 def _refused(call: Call, code: str, message: str) -> Outcome:
-    return Outcome("error", call.grant.arguments, time.time_ns() // 1_000_000, code=code, message=message)
+    return Outcome("error", call.grant.arguments, _now_ms(), code=code, message=message)
 
 
 def _digest_resolved(template: bytes, outputs: dict[str, Any]) -> str:
@@ -218,3 +220,7 @@ def _digest_resolved(template: bytes, outputs: dict[str, Any]) -> str:
 
 def _decoded(data: bytes) -> Any:
     return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

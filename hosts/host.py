@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
@@ -17,7 +18,7 @@ from duly.protocol.authority.signing import key_id, public_bytes
 from duly.protocol.plan import refs
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import AuthorityError, DulyError, ToolError, WireError
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DISPATCHES_PER_HOST_MAX
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DISPATCHES_PER_HOST_MAX, STOP_GRACE_SECONDS
 
 from . import secrets
 from .admission import Admission, Trust, Warrant
@@ -29,6 +30,8 @@ from .ledger import DurableLedger, Ledger
 from .pool import WorkerPool
 from .receipts import ReceiptGroup, Send
 
+DRAIN_SECONDS_MAX = STOP_GRACE_SECONDS - 1  # before the supervisor loses its patience
+
 
 class Host:
     """One class of host: its keys, its ledger, its workers, the dispatches under way."""
@@ -38,7 +41,7 @@ class Host:
         self._key = Ed25519PrivateKey.from_private_bytes(config.private_key)
         self.key_id = key_id(public_bytes(self._key))
         state = Path(config.state)
-        writes = config.host_class == "write"
+        self._writes = writes = config.host_class == "write"
         self._ledger = DurableLedger(state / "used_grants", _now_ms()) if writes else Ledger()
         self._admission = Admission(
             config.host_class,
@@ -47,7 +50,13 @@ class Host:
         )
         shutil.rmtree(config.scratch, ignore_errors=True)  # what a host that was killed has left
         self._pool = WorkerPool(Path(config.scratch) / str(os.getpid()), config.home)
-        self._known = KnownTools(self._pool, Path(config.packages), Path(config.home), config.secrets)
+        self._known = KnownTools(
+            self._pool,
+            Path(config.packages),
+            Path(config.home),
+            config.secrets,
+            preload=() if writes else ("duckdb",),
+        )
         self._dispatches: dict[Dispatch, tuple[int, asyncio.Event]] = {}
 
     async def start(self) -> None:
@@ -59,6 +68,12 @@ class Host:
     async def close(self) -> None:
         await self._pool.close()
         self._ledger.close()
+
+    async def drain(self) -> None:
+        """Lets the effects that are under way come to their end, as long as a polite stop may take."""
+        ends = [ended.wait() for _, ended in self._dispatches.values()] if self._writes else []
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*ends), DRAIN_SECONDS_MAX)
 
     def hello(self) -> Message:
         """Who this is."""
@@ -83,7 +98,7 @@ class Host:
                 place=str(epoch),
             )
         self._ledger.raise_epoch(epoch)
-        if self._config.host_class == "write":
+        if self._writes:
             for older, ended in list(self._dispatches.values()):
                 if older < epoch:
                     await ended.wait()

@@ -19,6 +19,8 @@ from duly.protocol.wire.limits import PACKAGE_OPEN_SECONDS_MAX
 
 from .pool import WorkerKind, WorkerPool
 
+PRELOADS = frozenset(("duckdb",))  # what a zygote may load for its workers; a package's code cannot add to it
+
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
@@ -31,9 +33,21 @@ class KnownTool:
 
 
 class KnownTools:
-    """Package digest → tools by full name; asks a worker once for each snapshot."""
+    """Package digest → tools by full name; asks a worker once for each snapshot.
 
-    def __init__(self, pool: WorkerPool, packages: Path, home: Path, secrets: Mapping[str, str]) -> None:
+    ``preload`` is loaded into the zygote before the first package is looked at: its readers come next.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        packages: Path,
+        home: Path,
+        secrets: Mapping[str, str],
+        *,
+        preload: tuple[str, ...],
+    ) -> None:
+        self._preload = preload
         self._pool = pool
         self._packages = packages
         self._home = home
@@ -69,7 +83,9 @@ class KnownTools:
 
     async def _described(self, package: str) -> dict[str, KnownTool]:
         kind = WorkerKind(package, "")
-        async with self._pool.borrow(kind, opening=self.opening(package, "")) as worker:
+        async with self._pool.borrow(
+            kind, opening=self.opening(package, ""), preload=self._preload
+        ) as worker:
             try:
                 answer, output = await asyncio.wait_for(
                     worker.link.ask({"op": "describe"}), PACKAGE_OPEN_SECONDS_MAX
@@ -86,6 +102,9 @@ class KnownTools:
                 entry["descriptor"], error=ToolError, code="tool.bad_descriptor", what="A descriptor"
             )
             tools[descriptor.full_name] = KnownTool(
-                descriptor, descriptor.digest(), tuple(entry["preload"]), tuple(entry["secrets"])
+                descriptor,
+                descriptor.digest(),
+                tuple(PRELOADS.intersection(entry["preload"])),
+                tuple(entry["secrets"]),
             )
         return tools

@@ -199,7 +199,7 @@ class WorkerPool:
             else:
                 loop = asyncio.get_running_loop()
                 worker.idle_timer = loop.call_later(WORKER_IDLE_SECONDS, self._retire, worker)
-        self._wake_one()
+        self._wake_all()
 
     def _retire(self, worker: PooledWorker) -> None:
         """Ends a worker that has nothing to do. Killing is as clean as closing: it holds nothing."""
@@ -211,12 +211,12 @@ class WorkerPool:
             self._bury(worker)
         worker.link.close()
 
-    def _wake_one(self) -> None:
+    def _wake_all(self) -> None:
+        """Everybody who waits looks again: several may share what has become free."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                return
 
     def _exited(self, number: int, status: int) -> None:
         """A worker has ended, with everything that it had started. Its last answers may still wait in the socket."""
@@ -236,4 +236,4 @@ class WorkerPool:
         if worker.idle_timer is not None:
             worker.idle_timer.cancel()
         shutil.rmtree(worker.scratch, ignore_errors=True)
-        self._wake_one()
+        self._wake_all()

@@ -17,11 +17,16 @@ from duly.protocol.authority.receipt import Receipt, output_digest
 from duly.protocol.wire.limits import (
     ARTIFACT_BYTES_MAX,
     ERROR_TEXT_CHARS_MAX,
+    FRAME_BYTES_MAX,
     RECEIPT_DELAY_SECONDS,
     RECEIPTS_PER_GROUP_MAX,
 )
 
 from .framing import Message
+from .tools.context import plain_text
+
+_RECEIPT_BYTES = 1_000  # of a receipt and its nonce in a message, generously
+_FINGERPRINT_BYTES = 250  # of a source's name and digest in a receipt, generously
 
 Send = Callable[[Message, list[bytes]], None]
 
@@ -55,12 +60,19 @@ class ReceiptGroup:
         self._outputs: list[tuple[str, bytes]] = []
         self._errors: dict[str, Message] = {}
         self._bytes = 0
+        self._header_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, grant: Grant, outcome: Outcome) -> None:
         """One more result."""
-        if self._bytes + len(outcome.output) > ARTIFACT_BYTES_MAX:
+        message = plain_text(outcome.message)[:ERROR_TEXT_CHARS_MAX]
+        header_bytes = _RECEIPT_BYTES + _FINGERPRINT_BYTES * len(outcome.fingerprints) + 4 * len(message)
+        if (
+            self._bytes + len(outcome.output) > ARTIFACT_BYTES_MAX
+            or self._header_bytes + header_bytes > FRAME_BYTES_MAX
+        ):
             self.flush()
+        self._header_bytes += header_bytes
         self._receipts.append(
             Receipt(
                 run_id=grant.run_id,
@@ -88,7 +100,7 @@ class ReceiptGroup:
         else:
             self._errors[grant.nonce] = {
                 "code": outcome.code,
-                "message": outcome.message[:ERROR_TEXT_CHARS_MAX],
+                "message": message,
                 "transient": outcome.transient,
             }
         if len(self._receipts) >= RECEIPTS_PER_GROUP_MAX:
@@ -112,5 +124,6 @@ class ReceiptGroup:
             "outputs": [nonce for nonce, _ in self._outputs],
         }
         blobs = [output for _, output in self._outputs]
-        self._receipts, self._outputs, self._errors, self._bytes = [], [], {}, 0
+        self._receipts, self._outputs, self._errors = [], [], {}
+        self._bytes = self._header_bytes = 0
         self._send(message, blobs)

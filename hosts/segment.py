@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 from duly.protocol.authority.grant import Grant
 from duly.protocol.wire.errors import WireError
+from duly.protocol.wire.ids import is_name
+from duly.protocol.wire.limits import FINGERPRINTS_PER_RECEIPT_MAX
 
 from .framing import Message
 from .pool import PooledWorker, WorkerPool
@@ -28,6 +31,8 @@ class SegmentCall:
     digest: str
     template: bool
 
+
+_TOOL_FAMILIES = ("tool", "plan", "package", "request", "wire")
 
 Ended = Callable[[SegmentCall, Outcome], None]
 
@@ -69,7 +74,7 @@ class Segment:
         """Whether every call was good."""
         loop = asyncio.get_running_loop()
         self._worker, self._pool, self._finished = worker, pool, loop.create_future()
-        numbers = [worker.link.expect(self._answered) for _ in self._calls]
+        numbers = [worker.link.expect(partial(self._answered, index)) for index in range(len(self._calls))]
         self._begin_next()
         try:
             self._send(worker, numbers)
@@ -148,10 +153,10 @@ class Segment:
         assert self._pool is not None and self._worker is not None
         self._pool.kill(self._worker)
 
-    def _answered(self, answer: Message | None, output: bytes) -> None:
+    def _answered(self, index: int, answer: Message | None, output: bytes) -> None:
         if self._finished is None or self._finished.done():
             return
-        if answer is None:
+        if answer is None or index != self._next:  # gone, or out of order: not a worker to believe
             self._lose()
             return
         call = self._calls[self._next]
@@ -225,22 +230,36 @@ def _order(call: SegmentCall, number: int) -> Message:
 def _outcome_of(call: SegmentCall, answer: Message, output: bytes, started_ms: int) -> Outcome:
     """The worker's answer, field by field: a worker has run package code, so nothing of it is taken as it comes."""
     good = answer.get("outcome") == "ok"
-    fingerprints = answer.get("fingerprints")
     return Outcome(
         "ok" if good else "error",
         call.digest,
         _whole(answer.get("started_ms"), started_ms),
-        code="" if good else str(answer.get("code", "tool.failed"))[:100],
+        code="" if good else _code(answer.get("code")),
         message="" if good else str(answer.get("message", "")),
         transient=answer.get("transient") is True and not good,
         output=output if good else b"",
         truncated=answer.get("truncated") is True,
-        fingerprints={str(name): str(value) for name, value in fingerprints.items()}
-        if isinstance(fingerprints, dict)
-        else {},
+        fingerprints=_fingerprints(answer.get("fingerprints")),
         rows_scanned=_whole(answer.get("rows"), 0),
         duration_us=_whole(answer.get("duration_us"), 0),
     )
+
+
+def _code(value: object) -> str:
+    """A code that a tool may give: those about authority are the host's own to say."""
+    text = str(value)
+    family = text.partition(".")[0]
+    return text if family in _TOOL_FAMILIES and is_name(text) else "tool.failed"
+
+
+def _fingerprints(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > FINGERPRINTS_PER_RECEIPT_MAX:
+        return {}
+    return {
+        name: digest
+        for name, digest in value.items()
+        if isinstance(name, str) and isinstance(digest, str) and is_name(name) and is_name(digest)
+    }
 
 
 def _whole(value: object, default: int) -> int:

@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from duly.protocol.wire.errors import DulyError, RuntimeFault, WireError
-from duly.protocol.wire.limits import HOST_CONNECTIONS_MAX, SOCKET_PATH_BYTES_MAX
+from duly.protocol.wire.limits import HOST_CONNECTIONS_MAX, REQUESTS_PER_CONNECTION_MAX, SOCKET_PATH_BYTES_MAX
 
 from . import confinement, secrets
 from .config import HostConfig
@@ -92,13 +92,15 @@ class _Connection:
         try:
             while data := await self._reader.read(READ_BYTES):
                 for message, blobs in parser.feed(data):
+                    if len(self._tasks) >= REQUESTS_PER_CONNECTION_MAX:
+                        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                     task = asyncio.create_task(self._answer(message, blobs))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
+        except ConnectionError as problem:
+            print(f"a connection was lost: {problem}", file=sys.stderr, flush=True)
         except WireError as problem:
             self._send({"op": "error", "id": 0, "error": problem.to_data()}, [])
-        except ConnectionError:
-            self._dispatches_end()
         finally:
             self._dispatches_end()
             with contextlib.suppress(ConnectionError):
@@ -171,8 +173,9 @@ async def serve(config: HostConfig, ready_fd: int | None = None) -> None:
         if ready_fd is not None:
             os.write(ready_fd, b"1")
             os.close(ready_fd)
-        async with server:
-            await stopped.wait()
+        await stopped.wait()
+        server.close()  # without waiting for its connections: executors keep theirs open for good
+        await host.drain()
     finally:
         await host.close()
         Path(config.socket).unlink(missing_ok=True)

@@ -39,7 +39,7 @@ from duly.protocol.wire.limits import (
 from .framing import BlockingFrames, Message
 from .tools import registry
 from .tools.arguments import plain_view
-from .tools.context import CallContext, Tool, ToolFailure, said
+from .tools.context import CallContext, Tool, ToolFailure, plain_text, said
 
 _THREAD_STACK_BYTES = 1 << 20  # 64 threads of the default 8 MiB would use up a quarter of a worker's memory
 
@@ -149,9 +149,12 @@ class Worker:
         except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever a tool raises is its call's outcome
             answer.update(outcome="error", code="tool.failed", message=_text_of(problem))
         answer["duration_us"] = (time.perf_counter_ns() - began) // 1_000
-        answer["fingerprints"] = context.fingerprints
-        answer["rows"] = context.rows_scanned
-        answer["truncated"] = context.truncated
+        # A tool may have left anything here; what is of the wrong kind would not survive the way to the host.
+        answer["fingerprints"] = {
+            plain_text(str(k)): plain_text(str(v)) for k, v in dict(context.fingerprints).items()
+        }
+        answer["rows"] = context.rows_scanned if type(context.rows_scanned) is int else 0
+        answer["truncated"] = bool(context.truncated)
         return answer, output
 
     def _send(self, answer: Message, output: bytes = b"") -> None:
@@ -204,8 +207,8 @@ def _decoded(data: bytes) -> Any:
 
 def _error_fields(problem: DulyError) -> Message:
     return {
-        "code": problem.code,
-        "message": said(problem)[:ERROR_TEXT_CHARS_MAX],
+        "code": plain_text(problem.code),
+        "message": plain_text(said(problem))[:ERROR_TEXT_CHARS_MAX],
         "transient": isinstance(problem, ToolFailure) and problem.transient,
     }
 
@@ -215,4 +218,4 @@ def _told(fault: Fault) -> str:
 
 
 def _text_of(problem: BaseException) -> str:
-    return f"{type(problem).__name__}: {problem}"[:ERROR_TEXT_CHARS_MAX]
+    return plain_text(f"{type(problem).__name__}: {problem}")[:ERROR_TEXT_CHARS_MAX]

@@ -11,6 +11,7 @@ in ``ToolFailure`` says that a retry may help. Any other exception becomes ``too
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,3 +69,10 @@ def said(problem: DulyError) -> str:
     """Sentence, place and hint of an error; its code travels beside them."""
     place = f"{problem.place}: " if problem.place else ""
     return f"{place}{problem.message} {problem.hint or ''}".rstrip()
+
+
+def plain_text(text: str) -> str:
+    """Text of a stranger as a canonical message can carry it: in normal form C, without halves of surrogate pairs."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))

@@ -61,7 +61,12 @@ def opaque():
 
 @tool(effect="read")
 def fails(text: str):
-    raise ValueError(text)
+    raise ValueError(text.encode("ascii").decode("unicode_escape"))
+
+@tool(effect="read")
+def poses(code: str):
+    from duly.protocol.wire.errors import DulyError
+    raise DulyError(code, "said by a tool")
 
 @tool(effect="read")
 def leaves():
@@ -85,9 +90,7 @@ def rows(call) -> int:
     call.rows_scanned, call.fingerprints["stock"], call.truncated = 42, "f" * 64, True
     return call.rows_max
 """
-NAMES = (
-    "add exact double meet alone later liar huge opaque fails leaves noisy trusted environment rows".split()
-)
+NAMES = "add exact double meet alone later liar huge opaque fails poses leaves noisy trusted environment rows".split()
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +157,26 @@ def test_serial_calls_stop_at_the_first_failure(world):
     assert [one.code for one in ran] == ["", "tool.failed", "tool.not_started"]
     assert ran[1].error["message"] == "ValueError: so"
     assert ran[1].receipt.transient is False
+
+
+@pytest.mark.parametrize("text", ["e\\u0301", "\\x1b[2J\\u202e", "\\ud800", "\\U0001f642" * 150])
+def test_whatever_a_tool_says_comes_back_as_data(world, text):
+    (ran,) = _run(world, ("fails", {"text": text}))
+    assert ran.code == "tool.failed"
+    assert ran.error["message"].startswith("ValueError: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        ("tool.out_of_stock", "tool.out_of_stock"),
+        ("approval.missing", "tool.failed"),
+        ("grant.replayed", "tool.failed"),
+        ("tool. odd", "tool.failed"),
+    ],
+)
+def test_a_tool_cannot_speak_for_its_host(world, code, kept):
+    assert _run(world, ("poses", {"code": code}))[0].code == kept
 
 
 def test_concurrent_calls_do_not_care_for_each_other(world):

@@ -258,8 +258,13 @@ def test_a_harness_takes_over_when_no_older_effect_is_under_way(world):
 
     async def run():
         async with world.client() as client, world.client() as other:
-            old = world.grant("shed.wait_for", {"name": "go"})
-            running = asyncio.create_task(world.run(client, [old], **_full(world, "shed.wait_for")(old)))
+            old = world.grant("shed.wait_for", {"name": "go"}, step="s1")
+            queued = world.grant(TOUCH, {"name": "late"}, step="s2")
+            warrant = {
+                "mandate": world.mandate(TOUCH, "shed.wait_for"),
+                "approvals": [world.approval(old), world.approval(queued)],
+            }
+            running = asyncio.create_task(world.run(client, [old, queued], **warrant))
             await begun()
             taking = asyncio.create_task(other.take_epoch(world.epoch_statement(2)))
             while (await client.hello())["epoch"] < 2:
@@ -268,10 +273,32 @@ def test_a_harness_takes_over_when_no_older_effect_is_under_way(world):
             (refused,) = await world.run(client, [late], **_full(world)(late))
             waited = not taking.done()
             await asyncio.to_thread((world.home / "go").write_text, "gone")
-            (ran,) = await running
-            return refused.code, waited, ran.output, await taking
+            ran, after = await running
+            return refused.code, waited, ran.output, after.code, await taking
 
-    assert asyncio.run(run()) == ("grant.stale_epoch", True, "gone", 2)
+    assert asyncio.run(run()) == ("grant.stale_epoch", True, "gone", "grant.stale_epoch", 2)
+    assert not (world.home / "late").exists()
+
+
+def test_a_polite_stop_waits_for_the_effect_under_way(world):
+    begun = world.mark("begun")
+    world.mark("go")
+
+    async def run():
+        async with world.client() as client:
+            granted = world.grant("shed.wait_for", {"name": "go"})
+            running = asyncio.create_task(
+                world.run(client, [granted], **_full(world, "shed.wait_for")(granted))
+            )
+            await begun()
+            assert world.process is not None
+            world.process.terminate()
+            await asyncio.to_thread((world.home / "go").write_text, "gone")
+            return (await running)[0]
+
+    assert asyncio.run(run()).output == "gone"
+    assert world.process is not None
+    assert world.process.wait(10) == 0
 
 
 def test_cancelling_leaves_an_effect_to_its_end_unless_forced(world):
