@@ -29,7 +29,7 @@ from .words import contains
 # How a question about one number begins; only such a question is answered by a single read.
 _VALUE_CUES = (
     "how many", "how much", "how high", "how low", "how large", "number of", "what is the", "what was the",
-    "what were the", "what are the", "what s the", "whats the", "give me", "show me", "tell me",
+    "what were the", "what are the", "what s the", "whats the", "what share of", "what percentage of", "what proportion of", "give me", "show me", "tell me",
 )  # fmt: skip
 
 
@@ -48,7 +48,8 @@ def bind(
         answers or {}
     )
     if package.semantics is None:
-        return Binding()
+        only = choose(usable(package, agent), recognise(request.text, None))
+        return Binding(playbook=only.name if only is not None else None)
     words = vocabulary(package.semantics, catalogue)
     found = recognise(request.text, words)
     playbooks = usable(package, agent)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from duly.protocol.plan.semantics import MONTHS
@@ -13,6 +15,9 @@ from .words import Token, fold
 MentionKind = Literal["month", "month_before", "year_before", "relative", "unsupported", "year"]
 _NUMBERS = {fold(name): number for number, name in enumerate(MONTHS, start=1)}
 _NUMBERS |= {name[:3]: number for name, number in list(_NUMBERS.items())} | {"sept": 9}
+_NAMES = tuple(fold(name) for name in MONTHS)
+_MISSPELT_CHARS_MIN = 5
+_MISSPELT_RATIO_MIN = 0.8
 # Names of months that are everyday words too.
 _EVERYDAY = frozenset(("may", "march", "mar"))
 _CONNECTORS = frozenset(
@@ -62,6 +67,7 @@ def mentions(
                 or _named(words, index, shouted, lenient)
                 or _spoken(words, index)
                 or _year_alone(words, index)
+                or _misspelt(words, index)
             )
         if mention is not None:
             found.append(mention)
@@ -78,7 +84,7 @@ def _made(
     month: int = 0,
     has_day: bool = False,
 ) -> Mention:
-    text = " ".join(word.written for word in words[start:end])
+    text = words[start].written + "".join(word.gap + word.written for word in words[start + 1 : end])
     return Mention(kind, start, end, text, year, month, has_day)
 
 
@@ -129,9 +135,11 @@ def _named(words: Sequence[Token], index: int, shouted: bool, lenient: bool) -> 
         return None
     end = index + 1
     year = leading
-    day = _day(words, index - 1) or (
-        index >= 2 and words[index - 1].text == "of" and _day(words, index - 2, True)
-    )
+    day = False
+    if leading is None and _day(words, index - 1):
+        day, start = True, index - 1
+    elif leading is None and index >= 2 and words[index - 1].text == "of" and _day(words, index - 2, True):
+        day, start = True, index - 2
     if year is None and _day(words, end) and not words[end].begins_sentence and words[end].gap in (" ", "-"):
         day, end = True, end + 1
     if year is None:
@@ -165,8 +173,8 @@ def _means_month(words: Sequence[Token], index: int, shouted: bool) -> bool:
         return False
     if word.is_capitalised and not shouted and not word.begins_sentence:
         return True
-    follows = after in _CONNECTORS or after in _NUMBERS
-    return (before in _BEFORE_MONTH and not word.begins_sentence) or follows or len(words) == 1
+    near = after in _CONNECTORS or after in _NUMBERS or before in _NUMBERS
+    return (before in _BEFORE_MONTH and not word.begins_sentence) or near or len(words) == 1
 
 
 def _spoken(words: Sequence[Token], index: int) -> Mention | None:
@@ -200,3 +208,17 @@ def _year_alone(words: Sequence[Token], index: int) -> Mention | None:
     if year is None or before not in _BEFORE_MONTH | {"year", "calendar"}:
         return None
     return _made(words, "year", index, index + 1, year)
+
+
+def _misspelt(words: Sequence[Token], index: int) -> Mention | None:
+    """``Febuary``, ``Smarch``: where a month would stand and a word stands that is almost one."""
+    word = words[index].text
+    if not index or len(word) < _MISSPELT_CHARS_MIN or words[index - 1].text not in _BEFORE_MONTH:
+        return None
+    return _made(words, "unsupported", index, index + 1) if _almost_month(word) else None
+
+
+@lru_cache(maxsize=4_096)
+def _almost_month(word: str) -> bool:
+    near = [name for name in _NAMES if abs(len(name) - len(word)) <= 2]
+    return any(difflib.SequenceMatcher(None, word, name).ratio() >= _MISSPELT_RATIO_MIN for name in near)

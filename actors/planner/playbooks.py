@@ -10,7 +10,7 @@ from duly.protocol.plan.playbook import Feature, Playbook, ReadBackTemplate
 
 from .pairs import pair_of
 from .recognise import Findings
-from .words import contains, tokens
+from .words import contains, stems_of
 
 
 def tools_of(playbook: Playbook) -> set[str]:
@@ -73,9 +73,9 @@ def features_of(found: Findings) -> set[Feature]:
 def cue_stems(playbooks: Iterable[Playbook]) -> frozenset[str]:
     """Every word of every cue: words that are no name of anything."""
     return frozenset(
-        token.stem
+        stem
         for playbook in playbooks
         for cue in playbook.match.cues
         for phrase in cue.words
-        for token in tokens(phrase)
+        for stem in stems_of(phrase)
     )

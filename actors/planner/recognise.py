@@ -12,6 +12,7 @@ from .words import FUNCTION_WORDS, SHORT_WORDS, Phrases, Token, is_shouted, toke
 GAPPED_WORDS_MAX = 4  # words that may stand inside of "flights … were scheduled"
 _FROM = ("from", "departing", "leaving")
 _TO = ("to", "into", "towards", "toward")
+_JOINING = frozenset("and or nor with against versus vs than to compared".split())
 _BEFORE_CODE = frozenset(
     (*_FROM, *_TO, "for", "of", "at", "in", "with", "by", "and", "or", "versus", "vs", "against")
 )
@@ -76,6 +77,7 @@ def recognise(text: str, vocabulary: Vocabulary | None, *, lenient: bool = False
         found.take(mention.start, mention.end)
     if vocabulary is not None:
         _segments(found, vocabulary, lenient)
+        _settle_joined(found)
     return found
 
 
@@ -214,6 +216,27 @@ def _value_at(found: Findings, words: Vocabulary, start: int, lenient: bool) -> 
         if follows and own:
             return length, own
     return 0, []
+
+
+def _settle_joined(found: Findings) -> None:
+    """ "JFK and LGA": what is joined to a segment of one dimension is of that dimension where it can be."""
+    for index, mention in enumerate(found.values):
+        if len(mention.candidates) < 2:
+            continue
+        for other in (*found.values[max(0, index - 1) : index], *found.values[index + 1 : index + 2]):
+            first, second = sorted((mention, other), key=lambda value: value.start)
+            between = {word.text for word in found.words[first.end : second.start]}
+            shared = [
+                segment for segment in mention.candidates if segment.dimension == _only_dimension(other)
+            ]
+            if shared and between <= _JOINING and second.start - first.end <= 2:
+                found.values[index] = ValueMention(tuple(shared), mention.start, mention.end)
+                break
+
+
+def _only_dimension(mention: ValueMention) -> str:
+    names = {segment.dimension for segment in mention.candidates}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _any_value_at(found: Findings, words: Vocabulary, start: int) -> tuple[int, list[Segment]]:

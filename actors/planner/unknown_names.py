@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from .asked import Asked
 from .recognise import Findings
 from .vocabulary import Vocabulary
-from .words import FILLERS, FUNCTION_WORDS, SHORT_WORDS, Token, span_text, tokens
+from .words import FILLERS, FUNCTION_WORDS, SHORT_WORDS, Token, span_text, stems_of, tokens
 
-BEFORE_NAME = frozenset("of for from at in to via on".split())
+BEFORE_NAME = frozenset("of for from at in to via on by".split())
 _JOINING = frozenset("and or with to against versus vs than from".split())
 _TELLING = frozenset(
     "report recommend send explain tell say give show present answer talk speak back it this that reply due".split()
@@ -50,7 +50,7 @@ def known_stems(vocabulary: Vocabulary) -> frozenset[str]:
             metric.unit,
         ]
         texts += metric.synonyms
-    return frozenset(token.stem for text in texts for token in tokens(text))
+    return frozenset(stem for text in texts for stem in stems_of(text))
 
 
 def unknown_segments(asked: Asked) -> list[UnknownName]:
@@ -198,6 +198,13 @@ def _dimension_start(found: Findings, index: int) -> int | None:
     elif not (word == "per" or word in ("each", "every") and before in ("for", "in", "of", "by")):
         return None
     start = index + 1
+    if (
+        start < len(found.words)
+        and found.words[start].is_capitalised
+        and not found.shouted
+        and not _is_title(found.words)
+    ):
+        return None  # "by Lufthansa" names a segment
     while found.word(start) in ("the", "each", "every", "a", "an", "type", "of"):
         start += 1
     return start if found.word(start) not in _NO_DIMENSION else None
@@ -211,7 +218,12 @@ def _run_end(asked: Asked, start: int) -> int:
         own_word = (
             found.stems[end] in asked.known_stems and end == start and not _followed_by_content(asked, end)
         )
-        if word.text in FUNCTION_WORDS | {"month", "months"} or own_word or word.text[0].isdigit():
+        if (
+            word.text in FUNCTION_WORDS | {"month", "months"}
+            or found.stems[end] in asked.cue_stems
+            or own_word
+            or word.text[0].isdigit()
+        ):
             break
         if end > start and (word.begins_sentence or word.gap.strip("-'’ ")):
             break
@@ -247,7 +259,17 @@ def _is_leftover(asked: Asked, index: int) -> bool:
     word = found.words[index]
     if found.taken[index] or word.text in FUNCTION_WORDS | FILLERS:
         return False
-    return not _is_row_noun(asked, index)
+    return not _is_row_noun(asked, index) and not _is_kind_of_segment(asked, index)
+
+
+def _is_kind_of_segment(asked: Asked, index: int) -> bool:
+    """``aircraft`` in "BOEING aircraft", where the dimension is called aircraft maker."""
+    before = next((mention for mention in asked.found.values if mention.end == index), None)
+    if before is None:
+        return False
+    parts = [asked.semantics.dimensions[segment.dimension] for segment in before.candidates]
+    names = [name for part in parts for name in (part.label, *part.synonyms)]
+    return asked.found.stems[index] in {token.stem for name in names for token in tokens(name)}
 
 
 def _is_row_noun(asked: Asked, index: int) -> bool:

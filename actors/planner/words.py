@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
@@ -76,6 +77,8 @@ class Token:
 
 def fold(text: str) -> str:
     """A text without case and accents."""
+    if text.isascii():
+        return text.lower()
     bare = unicodedata.normalize("NFKD", text.casefold())
     return "".join(c for c in bare if not unicodedata.combining(c))
 
@@ -95,6 +98,12 @@ def tokens(text: str) -> list[Token]:
             found.append(Token(folded, match.group(), text[last : match.start()], match.start(), match.end()))
             last = match.end()
     return found
+
+
+@lru_cache(maxsize=16_384)
+def stems_of(phrase: str) -> tuple[str, ...]:
+    """The words of a phrase of a package, as they are compared. Packages say the same phrases at every request."""
+    return tuple(token.stem for token in tokens(phrase))
 
 
 def is_shouted(found: Sequence[Token]) -> bool:
@@ -117,7 +126,7 @@ class Phrases(Generic[T]):
 
     def add(self, phrase: str, value: T) -> None:
         """A phrase without any word is left out."""
-        key = tuple(token.stem for token in tokens(phrase))
+        key = stems_of(phrase)
         if not key:
             return
         held = self._table.setdefault(key, [])

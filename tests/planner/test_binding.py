@@ -42,6 +42,11 @@ def test_the_flagship_binds_metric_months_and_every_dimension() -> None:
         ("How many flights departed from JFK?", "departed_flights", None, filters(origin="JFK")),
         ("How many flights departed from JFK in 2013?", "departed_flights", None, filters(origin="JFK")),
         ("What is the cancelled share in the morning?", "cancelled_share", None, filters(day_part="morning")),
+        ("What share of flights was cancelled at JFK in February?", "cancelled_share", month(2), filters(origin="JFK")),
+        ("How many flights were cancelled in February?", "cancelled_share", month(2), []),
+        ("How many flights departed in March with BOEING aircraft?", "departed_flights", month(3), filters(maker="BOEING")),
+        ("How many Delta flights took off from Kennedy in the morning of 2013-03?", "departed_flights", month(3),
+         filters(carrier="DL", origin="JFK", day_part="morning")),
         ("What was the mean arrival delay of flights to LGA in June?", "mean_arrival_delay", month(6),
          filters(destination="LGA")),
     ],
@@ -74,6 +79,40 @@ def test_two_segments_are_compared_over_everything_or_one_month() -> None:
     assert other.parameters["segments"] == ["EWR", "LGA"]
     assert other.parameters["period"] == month(6)
     assert other.parameters["filters"] == filters(carrier="UA")
+
+
+@pytest.mark.parametrize(
+    ("text", "segments"),
+    [
+        ("How do Delta and US Airways compare on on-time arrivals?", ["DL", "US"]),
+        ("Is Delta better than US Airways at on-time arrivals?", ["DL", "US"]),
+        ("US Airways vs. Delta: on-time arrival rate", ["US", "DL"]),
+        ("Compare DL and US on punctuality", ["DL", "US"]),
+        ("Compare JFK and LGA on-time arrivals", ["JFK", "LGA"]),
+        ("compare the on-time arrivals of morning and evening flights", ["morning", "evening"]),
+    ],
+)
+def test_two_segments_in_several_wordings(text: str, segments: list[str]) -> None:
+    binding = bound(text)
+    assert binding.question is None
+    assert (binding.playbook, binding.metric) == ("segment_comparison", RATE)
+    assert binding.parameters["segments"] == segments
+
+
+def test_segments_that_a_change_is_about_are_filters() -> None:
+    binding = bound("On-time arrivals for JFK and LGA fell in June vs May, why?")
+    assert binding.playbook == "metric_diagnosis"
+    assert binding.parameters["filters"] == [*filters(origin="JFK"), *filters(origin="LGA")]
+    assert "origin" in binding.parameters["dimensions"]
+    one = bound("Why did Delta's on-time arrivals fall in June?")
+    assert one.parameters["filters"] == filters(carrier="DL")
+    assert "carrier" not in one.parameters["dimensions"]
+
+
+def test_an_incident_about_another_metric_wins_over_a_diagnosis() -> None:
+    text = "Create a ticket for the carrier that contributed most to the rise of cancellations in February compared with January"
+    binding = bound(text)
+    assert (binding.playbook, binding.metric) == ("open_incident", "cancelled_share")
 
 
 def test_an_incident_takes_the_usual_metric_and_the_month_before() -> None:

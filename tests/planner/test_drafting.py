@@ -19,6 +19,7 @@ from duly.protocol.plan.catalogue import (
     MonthCoverage,
     SourceCatalogue,
 )
+from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.plan import Plan, Provenance, ReadBack
 from duly.protocol.plan.request import Binding, new_request
@@ -230,6 +231,35 @@ def test_a_fallback_plans_with_the_parameters_that_are_bound() -> None:
             exclude_playbooks=["conversion_change", "only_change"],
         )
     assert caught.value.code == "plan.no_alternative"
+
+
+def test_a_package_without_semantics_plans_by_its_cues() -> None:
+    manifest = """
+[package]
+name = "bare"
+version = "1"
+[[agents]]
+name = "a"
+tools = ["own.ping"]
+[tools.own]
+kind = "python"
+functions = ["ping"]
+"""
+    playbook = """
+name: ping
+title: see whether it answers
+task_class: deterministic
+match: {least: 1, cues: [{words: [ping], weight: 1}]}
+steps: [{id: ping, tool: own.ping, objective: Try it, arguments: {}, on_failure: [escalate]}]
+"""
+    files = {"agent.toml": manifest.encode(), "playbooks/ping.yaml": playbook.encode(), "tools.py": b""}
+    package = load_package(files, "bare")
+    ping = Descriptor(server="own", name="ping", effect="read", output_schema={"type": "object"})
+    request = new_request("Ping it!")
+    binding = bind(request, package, Catalogue(), package.agent())
+    plan = draft(request, binding, package, {"own.ping": ping}, package.agent(), plan_id="p-1").plan
+    assert validate.faults_of(plan, {"own.ping": ping}, Scope()) == []
+    assert not bind(new_request("Hello!"), package, Catalogue(), package.agent()).matched
 
 
 @pytest.mark.parametrize(

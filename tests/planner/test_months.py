@@ -35,6 +35,7 @@ from flights import RATE, bound, month
         ("WHY DID ON-TIME ARRIVALS FALL IN JUNE COMPARED WITH MAY?", 5, 6),
         ("why did on-time arrivals fall in june compared with may", 5, 6),
         ("Pourquoi (why) did ON-TIME ÀRRIVALS fall in Jun. '13 versus May of 2013?", 5, 6),
+        ("on-time arrivals june may", 5, 6),
         ("On-time arrivals fell in March compared with February; March was bad. Why?", 2, 3),
     ],
 )
