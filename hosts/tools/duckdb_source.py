@@ -25,7 +25,10 @@ import duckdb
 from duly.protocol.wire.errors import ToolError
 from duly.protocol.wire.limits import DUCKDB_MEMORY_BYTES_MAX, DUCKDB_THREADS_MAX
 
+from .duckdb_allowance import Allowance
 from .duckdb_fingerprint import Fingerprint, check_as_prepared, damaged, fingerprint
+
+__all__ = ["Allowance", "Database", "SourceFile", "Sources", "literal", "quoted"]
 
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
@@ -37,23 +40,6 @@ class SourceFile:
     path: Path
     table: str | None = None
     nulls: tuple[str, ...] = ("",)
-
-
-@dataclass(slots=True)
-class Allowance:
-    """How many rows may be scanned (0: as many as there are), and how many were."""
-
-    rows_max: int = 0
-    scanned: int = 0
-
-    def charge(self, rows: int) -> None:
-        if self.rows_max and self.scanned + rows > self.rows_max:
-            raise ToolError(
-                "tool.rows_exceeded",
-                f"This needs {self.scanned + rows} rows; the call may scan {self.rows_max}.",
-                hint="Raise the budget rows_scanned, or ask for less.",
-            )
-        self.scanned += rows
 
 
 class Database:
