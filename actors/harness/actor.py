@@ -12,16 +12,12 @@ from ..runtime.settings import NAMESPACE, Settings
 from ..runtime.transport import RayTransport
 from .runtime import HarnessRuntime
 
-
-def actor_names(settings: Settings) -> dict[Role, list[str]]:
-    """The actors that the harness speaks to, by role."""
-    return {
-        "planner": ["planner"],
-        "executor": [f"executor-{index}" for index in range(settings.executors)],
-        "verifier": ["verifier"],
-        "plan_cache": ["plan_cache"],
-        "audit_journal": ["audit_journal"],
-    }
+CONTROL: dict[Role, str] = {
+    "planner": "planner",
+    "verifier": "verifier",
+    "plan_cache": "plan_cache",
+    "audit_journal": "audit_journal",
+}
 
 
 class Harness:
@@ -30,7 +26,7 @@ class Harness:
     def __init__(self, settings: dict[str, Any], name: str) -> None:
         self._settings = Settings.of(settings)
         begin(self._settings, name)
-        self._transport = RayTransport(actor_names(self._settings), NAMESPACE)
+        self._transport = RayTransport(CONTROL, NAMESPACE)
         self._runtime: HarnessRuntime | None = None
         self._starting: Any = None
 

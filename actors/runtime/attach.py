@@ -1,34 +1,40 @@
-"""Creates the actors in a running Ray head, waits for the front door, and leaves.
+"""Creates the actors of a node in a running Ray cluster, and leaves.
 
-    python -P -m duly.actors.runtime.attach HOME NODE SUPERVISOR_PID IDLE_SECONDS ADDRESS
+    python -P -m duly.actors.runtime.attach HOME SUPERVISOR_PID IDLE_SECONDS ADDRESS
 
-Every actor is detached and restarted by Ray without limit; no call is ever repeated by Ray (``max_task_retries=0``):
-retries are the harness's business.
+On a head these are the control actors, pinned to control nodes by resource, and the head's executors; on a worker the
+worker's executors. Every actor is detached and restarted by Ray without limit; no call is ever repeated by Ray
+(``max_task_retries=0``): retries are the harness's business.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from duly.protocol.wire.envelope import Role
+from duly.storage.home import Home
 
 from ..audit_journal.actor import AuditJournal
 from ..executor.actor import Executor
-from ..harness.actor import Harness, actor_names
+from ..harness.actor import CONTROL, Harness
 from ..plan_cache.actor import PlanCache
 from ..planner.actor import Planner
 from ..verifier.actor import Verifier
-from .settings import NAMESPACE, Settings
+from .node import read_node
+from .settings import CONTROL_RESOURCE, EXECUTOR_PREFIX, EXECUTORS_PER_NODE, NAMESPACE, Settings
 
 START_SECONDS_MAX = 90
-CLASSES: dict[str, type[Any]] = {
+CLASSES: dict[Role, type[Any]] = {
     "audit_journal": AuditJournal,
     "plan_cache": PlanCache,
     "planner": Planner,
     "verifier": Verifier,
-    "executor": Executor,
 }
 
 
@@ -45,21 +51,39 @@ def options(name: str) -> dict[str, Any]:
     }
 
 
-def create(settings: Settings) -> Any:
-    """Creates every actor; gives the harness's handle."""
+def create_control(settings: Settings) -> Any:
+    """Creates the control actors; gives the harness's handle."""
     data = settings.to_data()
-    for role, names in actor_names(settings).items():
-        for name in names:
-            ray.remote(CLASSES[role]).options(**options(name)).remote(data, name)
-    return ray.remote(Harness).options(**options("harness")).remote(data, "harness")
+    pinned = {"resources": {CONTROL_RESOURCE: 1}}
+    for role, name in CONTROL.items():
+        ray.remote(CLASSES[role]).options(**options(name), **pinned).remote(data, name)
+    return ray.remote(Harness).options(**options("harness"), **pinned).remote(data, "harness")
+
+
+def create_executors(settings: Settings) -> None:
+    """Creates this node's executors, bound to it: their hosts' sockets are here. Ones that exist stay."""
+    here = NodeAffinitySchedulingStrategy(node_id=ray.get_runtime_context().get_node_id(), soft=False)
+    handles = []
+    for index in range(EXECUTORS_PER_NODE):
+        name = f"{EXECUTOR_PREFIX}{settings.node}-{index}"
+        actor: Any = ray.remote(Executor).options(
+            **options(name), scheduling_strategy=here, get_if_exists=True
+        )
+        handles.append(actor.remote(settings.to_data(), name))
+    ray.get([handle.process.remote() for handle in handles], timeout=START_SECONDS_MAX)
 
 
 def main(argv: list[str]) -> None:
-    home, node, supervisor, idle, address = argv
-    settings = Settings(home=home, node=node, supervisor=int(supervisor), idle_seconds=int(idle))
+    home, supervisor, idle, address = argv
+    node = read_node(Home(Path(home)))
+    settings = Settings(home=home, node=node.name, supervisor=int(supervisor), idle_seconds=int(idle))
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
-    harness = create(settings)
-    print(ray.get(harness.started.remote(), timeout=START_SECONDS_MAX), flush=True)
+    if node.mode == "head":
+        harness = create_control(settings)
+        create_executors(settings)
+        print(ray.get(harness.started.remote(), timeout=START_SECONDS_MAX), flush=True)
+    else:
+        create_executors(settings)
     # A normal exit of a Ray driver takes a second; nothing here needs it.
     os._exit(0)
 

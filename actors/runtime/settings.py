@@ -13,16 +13,17 @@ LOG_KEY = "log"
 ORIGIN = "duly.local/journal"
 NAMESPACE = "duly"
 EXECUTORS_PER_NODE = 2
+EXECUTOR_PREFIX = "executor-"
+CONTROL_RESOURCE = "duly_control"  # where control actors may live
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``home`` is the data directory, ``node`` the name of the node, ``supervisor`` its supervisor's process id."""
+    """``home`` is the node's data directory, ``node`` its name, ``supervisor`` its supervisor's process id."""
 
     home: str
     node: str
     supervisor: int
-    executors: int = EXECUTORS_PER_NODE
     idle_seconds: int = 0
 
     def to_data(self) -> dict[str, Any]:
@@ -30,7 +31,6 @@ class Settings:
             "home": self.home,
             "node": self.node,
             "supervisor": self.supervisor,
-            "executors": self.executors,
             "idle_seconds": self.idle_seconds,
         }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import select
@@ -26,13 +27,15 @@ from duly.hosts.confinement import clean_environment
 from duly.storage.home import Home
 from duly.storage.keys import KeyRing
 
-from .settings import HARNESS_KEY, LOG_KEY
+from .node import Node, read_node
+from .settings import CONTROL_RESOURCE, EXECUTORS_PER_NODE, HARNESS_KEY, LOG_KEY
 
 HEAD_SECONDS_MAX = 60
 ATTACH_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 10
 IDLE_SECONDS_DEFAULT = 30 * 60
 OBJECT_STORE_BYTES = 80_000_000
+CONTROL_ACTORS = ("harness", "planner", "verifier", "plan_cache", "audit_journal")
 WORKERS_PRESTARTED = 7  # about the number of actors: each then starts in a tenth of a second
 RAY_TEMP_CHARS_MAX = 40  # Ray appends about 60 characters for its sockets, and 107 is the kernel's limit
 
@@ -45,12 +48,14 @@ def main() -> None:
     os.chdir(
         home.run
     )  # workers have the driver's working directory first on their path: one that holds no module
-    for role in (HARNESS_KEY, LOG_KEY):
-        KeyRing(home.keys).private(role)  # made before the actors that need the public parts
+    if read_node(home).mode == "head":
+        for role in (HARNESS_KEY, LOG_KEY):
+            KeyRing(home.keys).private(role)  # made before the actors that need the public parts
     environment = ray_environment(home)
-    port = free_port()
+    node = read_node(home)
+    address = f"{node.ip}:{node.port or free_port()}" if node.mode == "head" else node.address
     head = subprocess.Popen(
-        head_command(home, port), env=environment, stdin=subprocess.DEVNULL, process_group=0
+        ray_command(home, node, address), env=environment, stdin=subprocess.DEVNULL, process_group=0
     )
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -59,12 +64,12 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    if wait_for_head(head, port):
-        attach(home, environment, port, head)
+    if wait_for_head(head, address):
+        attach(home, environment, address, head)
     raise SystemExit(head.wait())
 
 
-def attach(home: Home, environment: dict[str, str], port: int, head: subprocess.Popen[bytes]) -> None:
+def attach(home: Home, environment: dict[str, str], address: str, head: subprocess.Popen[bytes]) -> None:
     """Creates the actors in a process of its own; where that fails the head ends too."""
     idle = os.environ.get("DULY_IDLE_SECONDS", "")
     command = [
@@ -73,10 +78,9 @@ def attach(home: Home, environment: dict[str, str], port: int, head: subprocess.
         "-m",
         "duly.actors.runtime.attach",
         str(home.root),
-        "node-1",
         str(supervisor_pid(home)),
         idle if idle.isdigit() else str(IDLE_SECONDS_DEFAULT),
-        f"127.0.0.1:{port}",
+        address,
     ]
     try:
         done = subprocess.run(
@@ -96,24 +100,27 @@ def supervisor_pid(home: Home) -> int:
     return int((home.run / "supervisor.pid").read_text("ascii"))
 
 
-def head_command(home: Home, port: int) -> list[str]:
-    """Ray's head with nothing that a laptop does not need."""
+def ray_command(home: Home, node: Node, address: str) -> list[str]:
+    """Ray's processes of this node, with nothing that a laptop does not need."""
+    port = address.rpartition(":")[2]
+    mode = ["--head", f"--port={port}", "--include-dashboard=false", "--no-monitor"]
+    if node.mode == "worker":
+        mode = [f"--address={address}"]
+    resources = {CONTROL_RESOURCE: len(CONTROL_ACTORS)} if node.mode == "head" else {}
     return [
         sys.executable,
         "-P",
         "-m",
         "ray.scripts.scripts",
         "start",
-        "--head",
+        *mode,
         "--block",
-        "--node-ip-address=127.0.0.1",
-        f"--port={port}",
-        "--include-dashboard=false",
+        f"--node-ip-address={node.ip}",
         "--include-log-monitor=false",
-        "--no-monitor",
         "--disable-usage-stats",
         f"--object-store-memory={OBJECT_STORE_BYTES}",
-        f"--num-cpus={WORKERS_PRESTARTED}",
+        f"--num-cpus={WORKERS_PRESTARTED if node.mode == 'head' else EXECUTORS_PER_NODE}",
+        f"--resources={json.dumps(resources)}",
         f"--temp-dir={ray_temp(home)}",
     ]
 
@@ -160,19 +167,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for_head(head: subprocess.Popen[bytes], port: int) -> bool:
-    """Whether the head answers at its port before it ends or is late."""
+def wait_for_head(head: subprocess.Popen[bytes], address: str) -> bool:
+    """Whether the head answers at its address before this node's Ray ends or is late."""
+    host, _, port = address.rpartition(":")
     watch = os.pidfd_open(head.pid)
     deadline = time.monotonic() + HEAD_SECONDS_MAX
     try:
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
                 return True
             if select.select([watch], [], [], 0.05)[0]:
                 return False
     finally:
         os.close(watch)
-    print("Ray's head did not start in time", file=sys.stderr, flush=True)
+    print("Ray's head did not answer in time", file=sys.stderr, flush=True)
     head.terminate()
     return False
 
