@@ -36,6 +36,18 @@ Input = Annotated[
 ]
 Planning = Annotated[str | None, typer.Option("--planning", metavar="MODE", help="auto, never or always.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+PlanFile = Annotated[str | None, typer.Option("--plan", metavar="FILE", help="Your own plan, JSON or YAML.")]
+Tier = Annotated[
+    str | None,
+    typer.Option("--tier", metavar="TIER", help="assisted, supervised, bounded_autonomous, long_autonomous."),
+]
+Gate = Annotated[str | None, typer.Option("--gate", metavar="MODE", help="consequential or always.")]
+Budget = Annotated[
+    list[str] | None,
+    typer.Option("--budget", metavar="NAME=AMOUNT", help="Such as steps=20; more than once."),
+]
+Schedule = Annotated[str | None, typer.Option("--schedule", metavar="KIND", help="levels or overlap.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Submit, print the run's id, do not wait.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Approve every gate; recorded as your approval.")]
 
 
@@ -109,30 +121,14 @@ def run(
     request: Text,
     which: Which = None,
     inputs: Input = None,
-    plan_file: Annotated[
-        str | None, typer.Option("--plan", metavar="FILE", help="Your own plan, JSON or YAML.")
-    ] = None,
+    plan_file: PlanFile = None,
     planning: Planning = None,
-    tier: Annotated[
-        str | None,
-        typer.Option(
-            "--tier", metavar="TIER", help="assisted, supervised, bounded_autonomous, long_autonomous."
-        ),
-    ] = None,
-    gate: Annotated[
-        str | None, typer.Option("--gate", metavar="MODE", help="consequential or always.")
-    ] = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option("--budget", metavar="NAME=AMOUNT", help="Such as steps=20; more than once."),
-    ] = None,
-    schedule: Annotated[
-        str | None, typer.Option("--schedule", metavar="KIND", help="levels or overlap.")
-    ] = None,
+    tier: Tier = None,
+    gate: Gate = None,
+    budget: Budget = None,
+    schedule: Schedule = None,
     yes: Yes = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Submit, print the run's id, do not wait.")
-    ] = False,
+    detach: Detach = False,
     home: Home = None,
     json: Json = False,
 ) -> int:

@@ -46,8 +46,8 @@ def event_object(seq: int, event: Mapping[str, Any]) -> dict[str, Any]:
         "kind": event["kind"],
         "epoch": event["epoch"],
         "cause": event["cause"],
-        "phase": event["facts"].get("phase"),
-        "facts": event["facts"],
+        "phase": event["facts"].get("phase", ""),
+        "facts": {name: value for name, value in event["facts"].items() if name != "phase"},
         "artifacts": event["artifacts"],
     }
 

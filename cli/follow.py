@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 import termios
 from collections.abc import Callable, Mapping
@@ -10,7 +12,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from duly.protocol.wire.errors import AuthorityError, RuntimeFault
+from duly.protocol.wire.errors import DulyError, RuntimeFault
 from duly.storage.home import Home
 
 from . import exit_codes, gate
@@ -21,6 +23,7 @@ from .start import opened
 
 Result = dict[str, Any]
 LOST_MAX = 3  # how often a closed connection is opened again before the person is told
+TYPED_BYTES_MAX = 4_096  # a terminal gives one line at a time
 PROMPT = "Type a to approve, r to reject, anything else to leave it waiting: "
 ANSWERS = {"a": "approve", "approve": "approve", "r": "reject", "reject": "reject"}
 
@@ -103,7 +106,7 @@ class Follower:
         with FrontDoor.connect(self.home.socket_path("front")) as door:
             try:
                 door.call("cancel", run_id=self.run_id, reason="Ctrl-C", detach=True)
-            except AuthorityError as error:
+            except DulyError as error:  # it ended by itself in the meantime
                 self.screen.say(str(error))
 
 
@@ -122,11 +125,24 @@ def ask() -> str:
     # What was typed before the text was shown is no decision about it.
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
-        typed = input(PROMPT)
-    except (EOFError, KeyboardInterrupt):
+        typed = _typed_line()
+    except KeyboardInterrupt:
+        typed = b""
+    if not typed.endswith(b"\n"):
         print()
-        return ""
-    return ANSWERS.get(typed.strip().lower(), "")
+    return ANSWERS.get(typed.decode("utf-8", "replace").strip().lower(), "")
+
+
+def _typed_line() -> bytes:
+    """One line of the terminal, empty at its end or for Ctrl-C.
+
+    Waited for together with the signal: a signal just before a blocking read would be seen only after it.
+    """
+    with Interrupts() as interrupts:
+        sys.stdout.write(PROMPT)
+        sys.stdout.flush()
+        ready, _, _ = select.select([sys.stdin, interrupts], [], [])
+        return b"" if interrupts in ready else os.read(sys.stdin.fileno(), TYPED_BYTES_MAX)
 
 
 def is_interactive() -> bool:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.authority.approval import Approval, ApprovedStep
 from duly.protocol.authority.grant import arguments_digest
-from duly.protocol.authority.rendering import GateFacts, render_plan, render_step, shown_digest
+from duly.protocol.authority.rendering import GateFacts, acts, render_plan, render_step, shown_digest
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Plan
 from duly.protocol.wire import canon
@@ -75,7 +75,7 @@ def read(run_id: str, answer: Mapping[str, Any]) -> WaitingGate:
     facts = GateFacts(
         run_id, answer["gate"], answer["scope_digest"], dict(answer["budget"]), answer["policy_digest"]
     )
-    _check_bytes(answer, plan, steps, facts)
+    _check_bytes(answer, plan, steps, descriptors)
     if answer["kind"] == "plan":
         text = render_plan(plan, descriptors, facts, steps, before=earlier)
     else:
@@ -118,19 +118,29 @@ def signed(gate: WaitingGate, key: Ed25519PrivateKey, *, with_references: bool) 
 
 
 def _check_bytes(
-    answer: Mapping[str, Any], plan: Plan, steps: Mapping[str, ApprovedStep], facts: GateFacts
+    answer: Mapping[str, Any],
+    plan: Plan,
+    steps: Mapping[str, ApprovedStep],
+    descriptors: Mapping[str, Descriptor],
 ) -> None:
     """Every digest of the answer against the bytes that it is about."""
     wrong = []
     if answer["plan_digest"] != plan.content_digest():
         wrong.append("the plan's digest")
-    if facts.scope != canon.digest("scope", plan.scope.to_data()):
+    if answer["scope_digest"] != canon.digest("scope", plan.scope.to_data()):
         wrong.append("the scope's digest")
     if answer["kind"] not in ("plan", "step") or (
         answer["kind"] == "step" and set(steps) != {answer["step_id"]}
     ):
         wrong.append("the kind of the gate")
     known = {step.step_id: step for step in plan.steps}
+    if answer["kind"] == "plan":
+        # A step that writes and is left out would run under an approval that never named it.
+        wrong += [
+            f"step {one.step_id}, which acts and is not named"
+            for one in plan.steps
+            if acts(one, descriptors.get(one.tool or "")) and one.step_id not in steps
+        ]
     for name, approved in steps.items():
         step = known.get(name)
         if step is None or step.tool_contract.tool is None:

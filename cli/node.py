@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import select
+import signal
 from typing import Any
 
 from duly.protocol.wire.errors import RuntimeFault
@@ -13,9 +13,9 @@ from . import exit_codes
 from .client import FrontDoor
 from .layout import labelled, moment, table
 from .output import emit, say
+from .supervisor_lock import has_ended, supervisor_of
 
 DOWN_SECONDS_MAX = 30.0
-SUPERVISOR = "supervisor"
 _KNOWN = ("role", "pid", "rss_bytes")
 
 
@@ -61,20 +61,23 @@ def status(home: Home, *, json: bool = False) -> int:
 
 
 def down(home: Home, *, json: bool = False) -> int:
-    """Stops the runtime and waits until its supervisor has gone. Runs that wait stay waiting."""
-    try:
-        with FrontDoor.connect(home.socket_path("front")) as door:
-            processes = door.call("status").get("processes", ())
-        pids = [int(one["pid"]) for one in processes if one["role"] == SUPERVISOR]
-        with FrontDoor.connect(home.socket_path("front")) as door:
-            door.call("down")
-    except RuntimeFault as fault:
-        if fault.code not in ("runtime.absent", "runtime.lost"):
-            raise
-        pids = []
-    stopped = bool(pids)
-    for pid in pids:
-        _wait_gone(pid)
+    """Stops the runtime and waits until its supervisor has gone. Runs that wait stay waiting.
+
+    The harness is asked first; a supervisor whose harness does not answer is told by signal.
+    """
+    pid = supervisor_of(home)
+    asked = _ask_down(home)
+    if pid is not None:
+        if not asked:
+            os.kill(pid, signal.SIGTERM)
+        if not has_ended(pid, DOWN_SECONDS_MAX):
+            raise RuntimeFault(
+                "runtime.stop_late",
+                f"The supervisor (process {pid}) still runs after {DOWN_SECONDS_MAX:.0f} s.",
+                place=str(home.run / "supervisor.log"),
+                hint=f"Read its log, or end it with `kill -9 {pid}`.",
+            )
+    stopped = asked or pid is not None
     if json:
         emit({"stopped": stopped})
     else:
@@ -82,21 +85,16 @@ def down(home: Home, *, json: bool = False) -> int:
     return exit_codes.DONE
 
 
-def _wait_gone(pid: int) -> None:
+def _ask_down(home: Home) -> bool:
+    """Whether somebody at the front door took the wish."""
     try:
-        watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        gone, _, _ = select.select([watch], [], [], DOWN_SECONDS_MAX)
-    finally:
-        os.close(watch)
-    if not gone:
-        raise RuntimeFault(
-            "runtime.stop_late",
-            f"The supervisor (process {pid}) still runs after {DOWN_SECONDS_MAX:.0f} s.",
-            hint=f"Look at its log in the folder run, or end it with `kill {pid}`.",
-        )
+        with FrontDoor.connect(home.socket_path("front")) as door:
+            door.call("down")
+    except RuntimeFault as fault:
+        if fault.code not in ("runtime.absent", "runtime.lost", "runtime.unreachable"):
+            raise
+        return fault.code == "runtime.lost"
+    return True
 
 
 def _said_up(home: Home, hello: dict[str, Any], *, json: bool) -> int:

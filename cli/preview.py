@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from duly.protocol.authority.rendering import render_preview
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Question
@@ -71,7 +72,7 @@ def plan(home: Home, wish: Asked, *, full: bool = False) -> int:
         _refuse(package, question)
     drafted = _plan(data)
     if full:
-        say(str(answer.get("rendering", "")).splitlines())
+        say(render_preview(drafted, package.descriptors).splitlines())
     else:
         say(plan_lines(drafted))
     say(labelled("digest", str(_digest(data))))

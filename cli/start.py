@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from duly.storage.home import Home
 
 from . import output
 from .client import FrontDoor
+from .supervisor_lock import has_ended, supervisor_of
 
 START_SECONDS_MAX = 120.0  # Ray on a busy machine takes up to ten; a cold disk takes longer
 FIRST_WAIT_SECONDS = 0.02
@@ -34,20 +34,15 @@ def supervisor_command(home: Path) -> list[str]:
 
 def opened(home: Home) -> FrontDoor:
     """A connection to the runtime of a data directory, which is started where none runs."""
-    try:
-        return FrontDoor.connect(home.socket_path("front"))
-    except RuntimeFault as fault:
-        if fault.code != "runtime.absent":
-            raise
+    found = _connected(home)
+    if found is not None:
+        return found
     home.prepare()
     with _starting(home):
-        try:
-            return FrontDoor.connect(
-                home.socket_path("front")
-            )  # another command started it while this one waited
-        except RuntimeFault as fault:
-            if fault.code != "runtime.absent":
-                raise
+        # Another command may have started it while this one waited, or somebody is starting or stopping it right now.
+        found = _connected(home) or _from_running(home)
+        if found is not None:
+            return found
         output.note("starting the local runtime (the first time takes about 10 s)...")
         return start_runtime(home)
 
@@ -58,7 +53,7 @@ def start_runtime(home: Home) -> FrontDoor:
     Raises ``RuntimeFault``: ``runtime.start_failed`` with the end of the log where the supervisor ended,
     ``runtime.start_late`` where it took too long.
     """
-    log = home.run / "supervisor.log"
+    log = _log(home)
     with open(log, "ab") as written:
         process = subprocess.Popen(
             supervisor_command(home.root),
@@ -68,40 +63,57 @@ def start_runtime(home: Home) -> FrontDoor:
             cwd="/",
             start_new_session=True,
         )
-    watch = os.pidfd_open(process.pid)
     try:
-        return _awaited(home, process, watch, log)
+        door = _awaited(home, process.pid)
+        if door is None:
+            raise RuntimeFault(
+                "runtime.start_failed",
+                f"The runtime ended while it started ({_ending(process.wait())}).",
+                place=str(log),
+                story=_end_of(log),
+            )
+        return door
     finally:
-        os.close(watch)
         process.returncode = (
             process.returncode or 0
         )  # it lives on without this command; nobody waits for it here
 
 
-def _awaited(home: Home, process: subprocess.Popen[bytes], watch: int, log: Path) -> FrontDoor:
+def _connected(home: Home) -> FrontDoor | None:
+    try:
+        return FrontDoor.connect(home.socket_path("front"))
+    except RuntimeFault as fault:
+        if fault.code != "runtime.absent":
+            raise
+    return None
+
+
+def _from_running(home: Home) -> FrontDoor | None:
+    """The runtime of a supervisor that lives, once its door opens; ``None`` where none lives or it ends."""
+    pid = supervisor_of(home)
+    if pid is None:
+        return None
+    output.note("waiting for the local runtime, which is starting or stopping...")
+    return _awaited(home, pid)
+
+
+def _awaited(home: Home, pid: int) -> FrontDoor | None:
+    """The front door once it opens, ``None`` where the supervisor ends before. Raises ``runtime.start_late``."""
     deadline = time.monotonic() + START_SECONDS_MAX
     wait = FIRST_WAIT_SECONDS
     while True:
-        try:
-            return FrontDoor.connect(home.socket_path("front"))
-        except RuntimeFault as fault:
-            if fault.code != "runtime.absent":
-                raise
+        found = _connected(home)
+        if found is not None:
+            return found
+        if has_ended(pid, wait):
+            return None
         if time.monotonic() > deadline:
+            log = _log(home)
             raise RuntimeFault(
                 "runtime.start_late",
                 f"The runtime did not open its front door within {START_SECONDS_MAX:.0f} s.",
                 place=str(log),
                 hint="Stop it with `duly down`, read the log, and try again.",
-                story=_end_of(log),
-            )
-        ended, _, _ = select.select([watch], [], [], wait)
-        if ended:
-            code = process.wait()
-            raise RuntimeFault(
-                "runtime.start_failed",
-                f"The runtime ended while it started ({_ending(code)}).",
-                place=str(log),
                 story=_end_of(log),
             )
         wait = min(wait * 1.5, LAST_WAIT_SECONDS)
@@ -115,7 +127,13 @@ def _starting(home: Home) -> Iterator[None]:
         yield
 
 
+def _log(home: Home) -> Path:
+    return home.run / "supervisor.log"
+
+
 def _end_of(log: Path) -> list[str]:
+    if not log.exists():
+        return []
     with open(log, "rb") as file:
         file.seek(max(0, os.path.getsize(log) - LOG_TAIL_BYTES))
         lines = file.read().decode("utf-8", "replace").splitlines()

@@ -64,7 +64,18 @@ def render_plan(
     if before is not None:
         lines += ["WHAT CHANGED SINCE THE LAST PLAN", *_difference(before, plan), ""]
     lines += _consequences(plan, descriptors, approved)
-    lines += ["OBJECTIVE", *text_lines(plan.objective), ""]
+    return _closed(lines + _body(plan, descriptors), f"END OF THE PLAN: {_count(len(plan.steps), 'step')}")
+
+
+def render_preview(plan: Plan, descriptors: Mapping[str, Descriptor]) -> str:
+    """The text of a plan that nobody asked to approve: the same lines, and no gate."""
+    lines = ["A PLAN, NOT RUN", "", f"plan      {plan.content_digest()}", "", *_LEGEND, ""]
+    lines += _consequences(plan, descriptors, {})
+    return _closed(lines + _body(plan, descriptors), f"END OF THE PLAN: {_count(len(plan.steps), 'step')}")
+
+
+def _body(plan: Plan, descriptors: Mapping[str, Descriptor]) -> list[str]:
+    lines = ["OBJECTIVE", *text_lines(plan.objective), ""]
     settings = {
         "constraints": plan.constraints,
         "scope": plan.scope.to_data(),
@@ -75,7 +86,7 @@ def render_plan(
     lines += ["SETTINGS OF THE PLAN", *_stated(settings), ""]
     for number, step in enumerate(plan.steps, 1):
         lines += _step(step, number, len(plan.steps), descriptors)
-    return _closed(lines, f"END OF THE PLAN: {_count(len(plan.steps), 'step')}")
+    return lines
 
 
 def render_step(
@@ -125,41 +136,38 @@ def _facts(plan: Plan, facts: GateFacts) -> list[str]:
 def _consequences(
     plan: Plan, descriptors: Mapping[str, Descriptor], approved: Mapping[str, ApprovedStep]
 ) -> list[str]:
-    """First of all what matters: which steps change something, and which of them will be shown again."""
-    _check_named(plan, descriptors, approved)
-    if not approved:
-        return ["THIS PLAN CHANGES NOTHING: every step only reads.", ""]
-    lines = [f"WHAT NEEDS YOUR APPROVAL: {_count(len(approved), 'step')} of {len(plan.steps)}"]
-    for number, step in enumerate(plan.steps, 1):
-        if step.step_id not in approved:
-            continue
-        descriptor = descriptors.get(step.tool or "")
-        entry = approved[step.step_id]
-        lines.append(f"Step {number}: {_effect(step, descriptor)}")
-        lines += _stated({"tool": entry.tool, "resource": descriptor.resource if descriptor else ""})
-        lines.append(f"digest    {entry.arguments}")
-        if entry.template:
-            lines.append("Some of its arguments come from earlier steps and are shown again when known,")
-            lines.append("unless you approve with references.")
-    return [*lines, ""]
-
-
-def _check_named(
-    plan: Plan, descriptors: Mapping[str, Descriptor], approved: Mapping[str, ApprovedStep]
-) -> None:
-    """The approval names every step that does more than read, and no step that is not there: text and bytes agree."""
+    """First of all what matters: what the approval covers, and what acts and is not covered."""
     unknown = sorted(set(approved) - {step.step_id for step in plan.steps})
     if unknown:
         raise AuthorityError(
             "gate.other_step", f"The gate names a step that the plan does not have: {unknown[0]}."
         )
-    for step in plan.steps:
+    covered, open_ = [], []
+    for number, step in enumerate(plan.steps, 1):
         descriptor = descriptors.get(step.tool or "")
-        reads = step.kind == "reason" or (descriptor is not None and descriptor.reads_only)
-        if not reads and step.step_id not in approved:
-            raise AuthorityError(
-                "gate.step_hidden", f"Step {step.step_id} does more than read, and the gate does not name it."
-            )
+        entry = approved.get(step.step_id)
+        if entry is None and not acts(step, descriptor):
+            continue
+        lines = [f"Step {number}: {_effect(step, descriptor)}"]
+        lines += _stated({"tool": step.tool, "resource": descriptor.resource if descriptor else ""})
+        if entry is None:
+            open_ += lines
+            continue
+        covered += [*lines, f"digest    {entry.arguments}"]
+        if entry.template:
+            covered.append("Some of its arguments come from earlier steps and are shown again when known,")
+            covered.append("unless you approve with references.")
+    lines = [f"WHAT NEEDS YOUR APPROVAL: {_count(len(approved), 'step')} of {len(plan.steps)}", *covered]
+    if not approved:
+        lines = [] if open_ else ["THIS PLAN CHANGES NOTHING: every step only reads."]
+    if open_:
+        lines += ["THIS ACTS AND IS NOT APPROVED WITH THIS TEXT", *open_]
+    return [*lines, ""]
+
+
+def acts(step: Step, descriptor: Descriptor | None) -> bool:
+    """Whether a step does more than read; without a descriptor it is taken to."""
+    return step.kind == "tool" and (descriptor is None or not descriptor.reads_only)
 
 
 def _step(step: Step, number: int, total: int, descriptors: Mapping[str, Descriptor]) -> list[str]:

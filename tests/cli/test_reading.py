@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from duly.cli.audit import event_object
+from duly.cli.records import Records
 from duly.storage.home import Home
 from duly.storage.plan_cache import PlanCacheStore
+from duly.storage.recovery import recorded
 from fake_front_door import FakeFrontDoor
 from scripted_harness import ScriptedHarness, writing_plan
 
@@ -117,6 +120,15 @@ def test_audit_log_prints_events_one_a_line(past, duly, capsys):
     assert {event["run_id"] for event in events} == {past[0]}
     assert events[0]["kind"] == "run.submitted" and events[-1]["phase"] == "COMPLETED"
     assert events[0]["time"].endswith("Z") and events[0]["type"] == "event"
+
+
+def test_events_read_the_same_from_the_record_and_from_the_front_door(past, home):
+    """`audit log --json` and a followed run print one shape; the harness has its own function for it."""
+    from duly.actors.harness.followers import event_object as published
+
+    with Records.open(home) as records:
+        for entry in records.journal.read_run(past[0]):
+            assert event_object(entry.seq, entry.event) == published(recorded(entry.seq, entry.event))
 
 
 def test_audit_verify_holds_and_names_a_flipped_byte(past, duly, home, capsys):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from duly.cli import start
 from duly.cli.client import FrontDoor
+from duly.cli.supervisor_lock import path_of, supervisor_of
 from duly.protocol.wire.errors import RuntimeFault
 from duly.storage.home import Home
 
@@ -27,6 +32,17 @@ while True:
     peer, _ = listener.accept()
     if peer.recv(1):
         break
+"""
+
+HOLDING = """
+import fcntl, os, signal, sys
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.truncate(0)
+file.write(f"{os.getpid()}\\n")
+file.flush()
+print("held", flush=True)
+signal.pause()
 """
 
 
@@ -88,6 +104,50 @@ def test_a_late_supervisor_is_an_error(home, monkeypatch):
     with pytest.raises(RuntimeFault) as caught:
         start.opened(home)
     assert caught.value.code == "runtime.start_late"
+
+
+class TestRunning:
+    def test_a_lock_file_that_was_left_behind_is_no_supervisor(self, home):
+        home.prepare()
+        assert supervisor_of(home) is None
+        path_of(home).write_text("1\n")
+        assert supervisor_of(home) is None
+
+    def test_the_holder_of_the_lock_is_the_supervisor(self, home):
+        home.prepare()
+        with holding(home) as process:
+            assert supervisor_of(home) == process.pid
+
+    def test_down_ends_a_supervisor_whose_harness_does_not_answer(self, home, duly, capsys):
+        home.prepare()
+        with holding(home) as process:
+            assert duly("down") == 0
+            assert capsys.readouterr().out == "The runtime is down.\n"
+            assert process.wait(10) == -signal.SIGTERM
+
+    def test_a_runtime_that_is_stopping_is_waited_for_and_then_started(self, home, serving, capsys):
+        home.prepare()
+        with holding(home) as process:
+            timer = threading.Timer(0.2, process.terminate)
+            timer.start()
+            start.opened(home).close()
+            timer.join()
+        err = capsys.readouterr().err
+        assert "starting or stopping" in err and "starting the local runtime" in err
+
+
+@contextmanager
+def holding(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds the supervisor's lock, as `hosts/supervisor` does."""
+    process = subprocess.Popen([sys.executable, "-c", HOLDING, str(path_of(home))], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 class TestConnect:

@@ -16,6 +16,7 @@ from duly.protocol.authority.rendering import (
     GateFacts,
     render_difference,
     render_plan,
+    render_preview,
     render_step,
     shown_digest,
 )
@@ -229,10 +230,18 @@ class TestPlan:
             render_plan(_plan(), {}, FACTS, {"s9": _approved()["s2"]})
         assert caught.value.code == "gate.other_step"
 
-    def test_a_step_that_writes_cannot_be_left_out(self) -> None:
-        with pytest.raises(AuthorityError) as caught:
-            render_plan(_plan(), TOOLS, FACTS, {})
-        assert caught.value.code == "gate.step_hidden"
+    def test_a_step_that_writes_is_never_called_harmless(self) -> None:
+        for text in (render_plan(_plan(), TOOLS, FACTS, {}), render_preview(_plan(), TOOLS)):
+            lines = text.splitlines()
+            at = lines.index("THIS ACTS AND IS NOT APPROVED WITH THIS TEXT")
+            assert lines[at + 1] == "Step 2: WRITES"
+            assert not any("CHANGES NOTHING" in line for line in lines)
+
+    def test_a_plan_of_reads_says_that_it_changes_nothing(self) -> None:
+        reads = _plan().model_copy(update={"steps": _plan().steps[:1]})
+        assert (
+            "THIS PLAN CHANGES NOTHING: every step only reads." in render_preview(reads, TOOLS).splitlines()
+        )
 
     def test_the_difference_comes_first(self) -> None:
         text = render_plan(_plan(RESOLVED), TOOLS, FACTS, _approved(RESOLVED, False), before=_plan())
