@@ -92,7 +92,7 @@ def say(
 ) -> Statement:
     """A statement with its text filled in. Only the values that the template names are kept."""
     used = _used(template, values)
-    steps = list(dict.fromkeys(value.source.partition("#")[0] for value in used.values()))
+    steps = sorted({value.source.partition("#")[0] for value in used.values()})
     return Statement(
         kind=kind,
         template=template,

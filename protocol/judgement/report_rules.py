@@ -81,8 +81,8 @@ def _value_faults(path: str, values: Mapping[str, Value], outputs: Mapping[str, 
 
 def _level_faults(path: str, statement: Statement, levels: Mapping[str, Level]) -> list[Fault]:
     faults = []
-    used = list(dict.fromkeys(value.source.partition("#")[0] for value in statement.values.values()))
-    if statement.artifacts != used or any(step not in levels for step in used):
+    used = {value.source.partition("#")[0] for value in statement.values.values()}  # a map's order does not travel
+    if sorted(statement.artifacts) != sorted(used) or any(step not in levels for step in used):
         faults.append(
             Fault(f"{path}/artifacts", "report.artifacts", "The artifacts are not those of the values.")
         )
