@@ -17,12 +17,10 @@ from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.plan import Provenance
 from duly.protocol.plan.request import Binding, Request
 from duly.protocol.wire import canon
-from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import PlanError, RequestError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
 
 from ..messages import AskBinding, AskDraft, BindingFound, PlanDrafted
-from ..service import Reply, Service
 from .bind import bind
 from .draft import draft
 from .guide import guided
@@ -36,15 +34,6 @@ class PlannerService:
     def __init__(self, load: Loader) -> None:
         self._load = load
         self._packages: OrderedDict[str, Package] = OrderedDict()
-
-    def service(self) -> Service:
-        return Service("planner", {AskBinding: self.handle_bind, AskDraft: self.handle_draft})
-
-    async def handle_bind(self, body: AskBinding, blobs: list[bytes], envelope: Envelope) -> Reply:
-        return Reply(self.bind(body, blobs))
-
-    async def handle_draft(self, body: AskDraft, blobs: list[bytes], envelope: Envelope) -> Reply:
-        return Reply(*self.draft(body, blobs))
 
     def bind(self, body: AskBinding, blobs: Sequence[bytes]) -> BindingFound:
         """The binding of a request. Blob 0 is the catalogue."""

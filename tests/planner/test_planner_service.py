@@ -10,6 +10,7 @@ import pytest
 
 import flights
 from duly.actors.messages import AskBinding, AskDraft, BindingFound
+from duly.actors.planner.actor import planner_service
 from duly.actors.planner.service import PlannerService
 from duly.actors.service import read_reply
 from duly.protocol.plan.plan import Plan
@@ -84,7 +85,7 @@ def test_the_service_answers_envelopes_and_gives_errors_as_data() -> None:
             )
         )
 
-    handler = service().service()
+    handler = planner_service(service())
     good = asyncio.run(handler.handle([envelope(1, ask(FLAGSHIP))], [CATALOGUE]))
     bad = asyncio.run(handler.handle([envelope(2, ask(FLAGSHIP, agent="nobody"))], [CATALOGUE]))
     bare = asyncio.run(handler.handle([envelope(3, ask(FLAGSHIP))], []))
