@@ -114,18 +114,18 @@ def _parent_of(pid: int) -> int:
         return 0
 
 
+# What programs need to be found, to find their libraries and temporary files, and to print text and time.
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH")
+
+
 def clean_environment(home: str) -> dict[str, str]:
-    """The whole environment of a child: nothing of the launcher's but what programs need to find and print things."""
-    kept = {
-        name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR") if name in os.environ
-    }
+    """The whole environment of a child, made from nothing: of the launcher's only what is harmless and needed."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
-        **kept,
+        **{name: os.environ[name] for name in _KEPT if name in os.environ},
         "HOME": home,
         "PYTHONUTF8": "1",
         "PYTHONSAFEPATH": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "DULY_HOME": home,
     }

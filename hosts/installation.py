@@ -15,7 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.authority.grant import HostClass
 from duly.protocol.authority.signing import key_id, public_bytes
-from duly.protocol.wire.limits import HOST_STARTS_SECONDS_MAX, SOCKET_PATH_BYTES_MAX
+from duly.protocol.wire.limits import (
+    HOST_STARTS_SECONDS_MAX,
+    RUNTIME_STOPS_SECONDS_MAX,
+    SOCKET_PATH_BYTES_MAX,
+)
 
 from . import confinement, secrets
 from .child import ChildSpec
@@ -23,6 +27,7 @@ from .config import HostConfig
 
 HOST_CLASSES: tuple[HostClass, ...] = get_args(HostClass)
 RUNTIME_MODULE = "duly.actors.runtime.start"
+RUNTIME_SETTINGS = ("DULY_IDLE_SECONDS",)  # of the launcher's environment; nothing else goes on to Ray
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +56,20 @@ class Installation:
 
 def host_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
     """One child for each class of host. Makes their keys and writes the public parts to ``keys/hosts``."""
-    harness = public_bytes(secrets.private_key(installation.keys / "harness.key"))
+    harness = _harness_key(installation)
     return [_host(installation, name, harness, _secrets_of(name, environment)) for name in HOST_CLASSES]
 
 
-def runtime_children(installation: Installation) -> list[ChildSpec]:
+def runtime_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
     """What runs on the hosts: Ray and the actors, started by a module of the actors' room in a process of its own."""
+    settings = {name: environment[name] for name in RUNTIME_SETTINGS if name in environment}
     return [
         ChildSpec(
             "runtime",
             [sys.executable, "-P", "-m", RUNTIME_MODULE, "--home", str(installation.home)],
-            confinement.clean_environment(str(installation.home)),
+            {**confinement.clean_environment(str(installation.home)), **settings},
             restart="stop",
+            stop_seconds_max=RUNTIME_STOPS_SECONDS_MAX,
             warded=True,
         )
     ]
@@ -96,6 +103,14 @@ def _host(
         handed=config.encode(),
         ready_seconds_max=HOST_STARTS_SECONDS_MAX,
     )
+
+
+def _harness_key(installation: Installation) -> bytes:
+    """The public key of the harness: of its own on the head, where it is made; else the one that was brought here."""
+    private, public = installation.keys / "harness.key", installation.keys / "public" / "harness.pub"
+    if public.is_file() and not private.exists():
+        return secrets.read_public_keys([str(public)])[0]
+    return public_bytes(secrets.private_key(private))
 
 
 def _announce(folder: Path, name: str, public: bytes) -> None:

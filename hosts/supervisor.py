@@ -153,7 +153,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         installation = Installation(Path(os.path.abspath(arguments[1])))
         with held(installation):
-            children = [*host_children(installation, os.environ), *runtime_children(installation)]
+            children = [
+                *host_children(installation, os.environ),
+                *runtime_children(installation, os.environ),
+            ]
             raise SystemExit(asyncio.run(supervise(children)))
     except DulyError as problem:
         print(problem, file=sys.stderr, flush=True)

@@ -16,7 +16,8 @@ import pytest
 
 from duly.hosts.child import Child, ChildSpec
 from duly.hosts.client import HostClient
-from duly.hosts.installation import Installation
+from duly.hosts.config import HostConfig
+from duly.hosts.installation import Installation, host_children
 from duly.hosts.supervisor import held
 from duly.protocol.authority.signing import key_id
 from duly.protocol.wire.errors import RuntimeFault
@@ -235,3 +236,27 @@ def test_sockets_and_keys_lie_where_the_other_rooms_look(duly_home, tmp_path):
         ring = KeyRing(duly_home / "keys")
         assert ring.has("harness")
         ring.private("harness")
+
+
+def test_a_node_that_was_brought_the_harnesss_key_makes_none(duly_home):
+    head, node = Installation(duly_home / "head"), Installation(duly_home / "node")
+    host_children(head, {})
+    public = KeyRing(head.keys)
+    public.private("harness")  # exports the public part, as the harness does when it starts
+    (node.keys / "public").mkdir(parents=True)
+    (node.keys / "public/harness.pub").write_bytes((head.keys / "public/harness.pub").read_bytes())
+    for child in host_children(node, {}):
+        assert child.handed is not None
+        assert HostConfig.decode(child.handed).harness_keys == [public.public("harness")]
+    assert not (node.keys / "harness.key").exists()
+
+
+def test_each_host_is_handed_the_secrets_of_its_class_only(duly_home):
+    environment = {"DULY_READ_SECRET_A": "1", "DULY_WRITE_SECRET_B": "2", "MY_SECRET": "3"}
+    found = {}
+    for child in host_children(Installation(duly_home), environment):
+        assert child.handed is not None
+        config = HostConfig.decode(child.handed)
+        found[config.name] = config.secrets
+        assert not set(child.env) & set(environment)
+    assert found == {"read": {"A": "1"}, "write": {"B": "2"}, "verify": {}}
