@@ -1,24 +1,18 @@
-"""The public key of the log, under the log's name."""
+"""The public key of the log, under the log's name: what reading and verifying trust."""
 
 from __future__ import annotations
 
+from duly.actors.runtime.settings import LOG_KEY, ORIGIN
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.wire.errors import AuthorityError
-from duly.storage import journal_schema as schema
 from duly.storage.home import Home
 from duly.storage.keys import KeyRing
-from duly.storage.lmdb_env import META, Environment
-
-ROLE = "log"
 
 
 def verifier_of(home: Home) -> VerifierKey:
-    """The key in ``keys/public`` with the name that the journal bears. The name is the journal's claim, the key is not.
-
-    Raises ``AuthorityError`` ``key.missing`` in a sentence for the person.
-    """
+    """The log's key in ``keys/public``. Raises ``AuthorityError`` ``key.missing`` in a sentence for the person."""
     try:
-        public = KeyRing(home.keys).public(ROLE)
+        return VerifierKey(ORIGIN, KeyRing(home.keys).public(LOG_KEY))
     except AuthorityError as error:
         if error.code != "key.missing":
             raise
@@ -28,6 +22,3 @@ def verifier_of(home: Home) -> VerifierKey:
             place=error.place,
             hint="Restore the folder keys/ from a backup.",
         ) from None
-    with Environment.open(home.journal, schema.FORMAT, schema.VERSION, schema.DATABASES, writer=False) as env:
-        name = env.read(lambda transaction: transaction.get(schema.ORIGIN_KEY, b"", db=env.database(META)))
-    return VerifierKey(name.decode("utf-8", "replace"), public)

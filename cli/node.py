@@ -16,7 +16,7 @@ from .output import emit, say
 from .supervisor_lock import has_ended, supervisor_of
 
 DOWN_SECONDS_MAX = 30.0
-_KNOWN = ("role", "pid", "rss_bytes")
+_KNOWN = ("role", "pid", "rss_bytes", "pss_bytes")
 
 
 def up(home: Home, *, json: bool = False) -> int:
@@ -47,16 +47,19 @@ def status(home: Home, *, json: bool = False) -> int:
         return exit_codes.DONE
     processes = list(data.get("processes", ()))
     rows = [
-        (str(one["role"]), str(one["pid"]), _mebibytes(one.get("rss_bytes")), _rest(one)) for one in processes
+        (
+            str(one["role"]),
+            str(one["pid"]),
+            _mebibytes(one.get("rss_bytes")),
+            _mebibytes(one.get("pss_bytes")),
+            _rest(one),
+        )
+        for one in processes
     ]
-    total = sum(one.get("rss_bytes") or 0 for one in processes)
-    say(table(("role", "pid", "memory", ""), rows))
-    say(
-        [
-            *labelled("memory", f"{_mebibytes(total)} in {len(processes)} process(es)"),
-            *labelled("home", str(home.root)),
-        ]
-    )
+    say(table(("role", "pid", "resident", "share", ""), rows))
+    resident = sum(one.get("rss_bytes") or 0 for one in processes)
+    say(labelled("memory", f"{_mebibytes(resident)} resident, pages that processes share counted in each"))
+    say(labelled("home", str(home.root)))
     return exit_codes.DONE
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from duly.actors.runtime.settings import LOG_KEY, ORIGIN
 from duly.cli.layout import utc
 from duly.protocol.authority.approval import Approval
 from duly.protocol.authority.grant import arguments_digest
@@ -157,7 +158,7 @@ class ScriptedHarness:
     def __post_init__(self) -> None:
         self.home.prepare()
         ring = KeyRing(self.home.keys)
-        self.journal = Journal.open(self.home.journal, ring.private("log"), "duly.test/log")
+        self.journal = Journal.open(self.home.journal, ring.private(LOG_KEY), ORIGIN)
         self.artifacts = ArtifactStore.open(self.home.artifacts)
 
     def close(self) -> None:
