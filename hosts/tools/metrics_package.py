@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from duly.protocol.plan.manifest import SourceEntry
+from duly.protocol.plan.semantics import Semantics
 from duly.protocol.plan.semantics_yaml import load
 from duly.protocol.wire.errors import DulyError, ToolError
 
@@ -28,12 +30,18 @@ def data_context(call: CallContext) -> DataContext:
     """
     path = call.package / SEMANTICS_FILE
     try:
-        semantics = load(path.read_bytes(), SEMANTICS_FILE)
+        semantics = _semantics(path.read_bytes())
     except FileNotFoundError:
         raise ToolError(
             "tool.no_semantics", "The package has no semantics.yaml, so it has no metrics.", place=str(path)
         ) from None
     return DataContext(semantics, Sources(located(call), Allowance(call.rows_max)))
+
+
+@functools.lru_cache(maxsize=8)
+def _semantics(data: bytes) -> Semantics:
+    """The semantics of a file's bytes; a warm worker reads each once."""
+    return load(data, SEMANTICS_FILE)
 
 
 def reading(answer: Callable[[DataContext, dict[str, Any]], Any]) -> ToolFunction:
