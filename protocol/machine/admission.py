@@ -82,6 +82,8 @@ def _refused_move(run: Run, plan: Plan) -> PlanError | None:
         return _move("plan.already_rejected", [("", "this plan was rejected before.")])
     if not run.replans:
         return None
+    if plan.content_digest() in run.failed_plans:
+        return _move("replan.identical", [("", "this plan failed before.")])
     if plan.objective != run.request.text:
         return _move("replan.objective", [("objective", "only a person amends the objective.")])
     repeats = [

@@ -97,7 +97,9 @@ def view(run: Run) -> GateView:
     facts = GateFacts(run.run_id, run.gate.gate_id, scope, dict(run.mandate.budget), policy)
     arguments: dict[str, Any] = {}
     if run.gate.kind == "plan":
-        steps = {step.step_id: approved_template(step) for step in run.plan.steps if is_consequential(run, step)}
+        steps = {
+            step.step_id: approved_template(step) for step in run.plan.steps if is_consequential(run, step)
+        }
         text = render_plan(run.plan, run.descriptors, facts, steps, before=run.previous_plan)
     else:
         step = run.step(run.gate.step_id or "")

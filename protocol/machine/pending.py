@@ -41,8 +41,8 @@ def _work(run: Run) -> list[Order]:
         return [_draft(run)]
     if run.phase is Phase.VERIFYING:
         if run.verification == "judge":
-            return [Judge(("judge", run.plan_digest, str(len(run.reads))), list(run.reads))]
-        return [PrepareVerification(("prepare", run.plan_digest))] if run.verification == "prepare" else []
+            return [Judge(("judge", _version(run), str(len(run.reads))), list(run.reads))]
+        return [PrepareVerification(("prepare", _version(run)))] if run.verification == "prepare" else []
     return [*_dispatches(run), *_checks(run), *_wakes(run)]
 
 
@@ -68,6 +68,11 @@ def _draft(run: Run) -> Draft:
         exclude=run.used_playbooks if run.plan is not None else (),
         guidance=run.guidance,
     )
+
+
+def _version(run: Run) -> str:
+    """What tells the orders for one plan of a run from those for the next."""
+    return str(run.plan.version) if run.plan else "0"
 
 
 def next_version(run: Run) -> int:
@@ -111,8 +116,8 @@ def _call(run: Run, step: Step) -> Call:
     contract = step.tool_contract
     state = run.steps[step.step_id]
     descriptor = run.descriptors[step.tool or ""]
-    here = [name for name in refs.steps_of(contract.arguments) if name not in run.outputs]
-    arguments = calls.resolved(run, step, keep=here if state.template else ())
+    here = [name for name in refs.steps_of(contract.arguments) if run.steps[name].wave == state.wave]
+    arguments = calls.resolved(run, step, keep=here)
     key = ""
     if descriptor.idempotency == "key":
         key = idempotency_key(
@@ -144,7 +149,7 @@ def _checks(run: Run) -> list[Order]:
             if run.steps[step_id].status not in ("pending", "retrying"):
                 continue
             names = unchecked(run, run.step(step_id))
-            return [CheckSteps(("check", *names), tuple(names))] if names else []
+            return [CheckSteps(("check", _version(run), *names), tuple(names))] if names else []
     return []
 
 

@@ -120,6 +120,7 @@ class Run:
     sources: Mapping[str, str] = field(default_factory=dict)  # fingerprints when the plan was drafted
     failed_keys: frozenset[str] = frozenset()
     rejected_plans: frozenset[str] = frozenset()
+    failed_plans: frozenset[str] = frozenset()
     approved: bool = False
     approvals: tuple[GivenApproval, ...] = ()
     waves: int = 0

@@ -101,6 +101,7 @@ def replan_triggered(run: Run, event: Event) -> Run:
         replan_reason=facts["code"],
         kept=kept,
         failed_keys=frozenset(failed),
+        failed_plans=run.failed_plans | {run.plan_digest},
         gate=None,
         asked=None,
         verification="",
