@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, sign
-from duly.protocol.log.leaf import Draft, draft, pack
+from duly.protocol.log.leaf import Draft, draft, leaf_bytes
 from duly.protocol.log.merkle import Frontier, append, leaf_hash
 from duly.protocol.wire.errors import LogError
 from duly.protocol.wire.limits import JOURNAL_GROUP_EVENTS_MAX
@@ -73,10 +73,10 @@ def stage(drafts: Sequence[Draft], tip: Tip) -> Staged:
     leaves: list[bytes] = []
     additions: dict[str, RunAdditions] = {}
     anomalies: list[tuple[bytes, bytes]] = []
-    for run_id, kind, _, time_ms, head, tail in drafts:
+    for run_id, kind, _, time_ms, data, after_seq in drafts:
         key = seq.to_bytes(8, "big")
         keys.append(key)
-        leaves.append(head + pack(seq) + tail)
+        leaves.append(leaf_bytes(data, after_seq, seq))
         if time_ms < latest_ms:
             anomalies.append((key, number_key(latest_ms - time_ms)))
         else:

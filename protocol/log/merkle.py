@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 HASH_BYTES = 32
+_sha256 = hashlib.sha256
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 ReadNode = Callable[[int, int], bytes]
@@ -23,12 +24,12 @@ ReadNode = Callable[[int, int], bytes]
 
 def leaf_hash(data: bytes) -> bytes:
     """The 32-byte hash of an entry."""
-    return hashlib.sha256(b"\x00" + data).digest()
+    return _sha256(b"\x00" + data).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
     """The 32-byte hash of a node over its two children."""
-    return hashlib.sha256(b"\x01" + left + right).digest()
+    return _sha256(b"\x01" + left + right).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Growth(NamedTuple):
 
 def append(frontier: Frontier, leaf_hashes: Iterable[bytes]) -> Growth:
     """The tree with more leaves. Leaf n completes as many nodes as n has trailing one bits, plus itself."""
-    sha256 = hashlib.sha256
+    sha256 = _sha256
     size = frontier.size
     peaks = list(frontier.peaks)
     completed: list[bytes] = []
