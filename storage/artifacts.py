@@ -31,9 +31,12 @@ VERSION = 1
 SALT_BYTES = 16
 
 _SALTS = "salts"  # run id -> 16 bytes
-_VALUES = "values"  # run id ‖ 0 ‖ digest (32 bytes) -> 0 ‖ bytes, or 1 ‖ size (8 bytes) for a file
+_VALUES = (
+    "values"  # run id ‖ 0 ‖ digest (32 bytes) -> 0 ‖ bytes; 1 ‖ size (8 bytes) for a file; 2 once it expired
+)
 _ERASED = "erased"  # run id -> number of artifacts that were erased (8 bytes)
-_INLINE, _FILE = b"\0", b"\1"
+_EXPIRIES = "expiries"  # time in ms (8 bytes) ‖ key in values -> nothing
+_INLINE, _FILE, _EXPIRED = b"\0", b"\1", b"\2"
 
 
 class ArtifactStore:
@@ -51,7 +54,8 @@ class ArtifactStore:
     ) -> ArtifactStore:
         """Opens, and as writer creates, the store. Raises ``StorageError`` as ``Environment.open`` does."""
         return cls(
-            Environment.open(path, FORMAT, VERSION, (_SALTS, _VALUES, _ERASED), writer=writer), random_bytes
+            Environment.open(path, FORMAT, VERSION, (_SALTS, _VALUES, _ERASED, _EXPIRIES), writer=writer),
+            random_bytes,
         )
 
     def salt_for(self, run_id: str) -> bytes:
@@ -64,10 +68,12 @@ class ArtifactStore:
         self._salts[run_id] = salt
         return salt
 
-    def put_many(self, run_id: str, values: Mapping[K, bytes]) -> dict[K, Digest]:
+    def put_many(
+        self, run_id: str, values: Mapping[K, bytes], *, expires_ms: int | None = None
+    ) -> dict[K, Digest]:
         """Keeps values, all or none, and returns their digests by the same names once they are on disk.
 
-        Values that are there already are not written again. Raises ``StorageError``
+        ``expires_ms`` is when ``expire`` takes them out again (rows of a sensitive source). Raises ``StorageError``
         ``storage.artifact_too_large``, ``storage.full``; ``LogError`` ``log.artifact_erased``.
         """
         if len(values) > ARTIFACTS_PER_PUT_MAX:
@@ -98,7 +104,10 @@ class ArtifactStore:
             for digest, data in by_digest.items():
                 large = len(data) > ARTIFACT_INLINE_BYTES_MAX
                 record = _FILE + len(data).to_bytes(8, "big") if large else _INLINE + data
-                transaction.put(_key(run_id, digest), record, db=values_db, overwrite=True)
+                transaction.put(_key(run_id, digest), record, db=values_db)
+                if expires_ms is not None:
+                    due = expires_ms.to_bytes(8, "big") + _key(run_id, digest)
+                    transaction.put(due, b"", db=self._env.database(_EXPIRIES))
 
         self._env.write(work)
         self._salts[run_id] = salt
@@ -128,6 +137,10 @@ class ArtifactStore:
             raise LogError("log.artifact_erased", "The artifacts of this run were erased.", place=place)
         if salt is None or record is None:
             raise LogError("log.artifact_missing", "This artifact is not kept here.", place=place)
+        if record == _EXPIRED:
+            raise LogError(
+                "log.artifact_erased", "This artifact's time was over and it was erased.", place=place
+            )
         data = record[1:] if record[:1] == _INLINE else self._read_file(run_id, digest)
         if len(salt) != SALT_BYTES or salted_digest(salt, data) != digest:
             raise LogError(
@@ -172,6 +185,29 @@ class ArtifactStore:
                 sync_path(self._files)
         return count
 
+    def expire(self, now_ms: int) -> int:
+        """Takes out every artifact whose time is over; returns how many. Its digest stays known as erased."""
+
+        def work(transaction: Transaction) -> list[bytes]:
+            expiries, values = self._env.database(_EXPIRIES), self._env.database(_VALUES)
+            limit = (now_ms + 1).to_bytes(8, "big")
+            due = [key for key in transaction.cursor(db=expiries).iternext(values=False) if key < limit]
+            gone = []
+            for key in due:
+                transaction.delete(key, db=expiries)
+                if transaction.get(key[8:], _EXPIRED, db=values) != _EXPIRED:
+                    transaction.put(key[8:], _EXPIRED, db=values)
+                    gone.append(key[8:])
+            return gone
+
+        gone = self._env.write(work)
+        # Crash here: files that nothing names any more; erasing their run removes them.
+        with faults(self._env.folder):
+            for key in gone:
+                run_id, _, digest = key.partition(b"\0")
+                (self._files / run_id.decode("ascii") / digest.hex()).unlink(missing_ok=True)
+        return len(gone)
+
     def file_bytes(self) -> int:
         """The length of the LMDB file; larger values come on top."""
         return self._env.file_bytes()
@@ -203,7 +239,8 @@ class ArtifactStore:
         cursor = transaction.cursor(db=self._env.database(_VALUES))
         found = cursor.set_range(prefix)
         while found and cursor.key().startswith(prefix):
-            digests.append(Digest(cursor.key()[len(prefix) :].hex()))
+            if cursor.value() != _EXPIRED:
+                digests.append(Digest(cursor.key()[len(prefix) :].hex()))
             found = cursor.next()
         return digests
 

@@ -229,19 +229,20 @@ def _verify_artifacts(folder: Path, index: Index, report: Report) -> None:
         )
         return
     with store:
-        erased: set[str] = set()
+        erased: dict[str, int] = {}
         for (run_id, digest), seq in index.artifacts.items():
-            if run_id in erased:
-                continue
             try:
                 store.get(run_id, digest)
                 report.artifacts += 1
             except DulyError as error:
                 if error.code == "log.artifact_erased":
-                    erased.add(run_id)
-                    report.notes.append(Fault(f"run {run_id}", error.code, error.message))
+                    erased[run_id] = erased.get(run_id, 0) + 1
                 else:
                     report.add(f"entry {seq}", error.code, f"Artifact {digest}: {error.message}")
+        report.notes += [
+            Fault(f"run {run_id}", "log.artifact_erased", f"Artifacts of this run that were erased: {count}.")
+            for run_id, count in erased.items()
+        ]
 
 
 def _order(fault: Fault) -> tuple[int, int]:

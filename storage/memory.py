@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from duly.protocol.log.checkpoint import Checkpoint, VerifierKey, verify
-from duly.protocol.log.merkle import HASH_BYTES, consistency_proof, inclusion_proof, node_place
 from duly.protocol.wire.errors import LogError, StorageError
 from duly.protocol.wire.ids import Digest, is_digest, is_name, salted_digest
 from duly.protocol.wire.limits import (
@@ -25,127 +21,12 @@ from duly.protocol.wire.limits import (
 )
 
 from .artifacts import SALT_BYTES
-from .journal_reader import checked_entry
-from .journal_schema import Entry, Head, RunSummary, number, split_record
-from .journal_stage import Signer, Staged, Tip, drafts_of, stage
+from .memory_journal import MemoryJournal
 from .plan_cache import DAY_MS, CacheEntry, CacheStats, Outcome
 
+__all__ = ["MemoryArtifacts", "MemoryJournal", "MemoryPlanCache"]
+
 K = TypeVar("K")
-
-
-class MemoryJournal:
-    """A journal in memory. Without a key it makes one."""
-
-    def __init__(self, log_key: Ed25519PrivateKey | None = None, origin: str = "duly/memory") -> None:
-        self._signer = Signer(log_key or Ed25519PrivateKey.generate(), origin)
-        self._head = Head()
-        self._tip = Tip()
-        self._epoch = 0
-        self._records: list[bytes] = []
-        self._runs: dict[str, RunSummary] = {}
-        self._run_seqs: dict[str, list[int]] = {}
-        self._anomalies: dict[int, int] = {}
-        self._closed = False
-
-    @property
-    def verifier(self) -> VerifierKey:
-        return self._signer.verifier
-
-    @property
-    def size(self) -> int:
-        return self.head().size
-
-    def append(self, events: Iterable[Mapping[str, Any] | bytes]) -> list[int]:
-        self._check()
-        drafts = drafts_of(events, self._epoch)
-        if not drafts:
-            return []
-        first = self._head.size
-        self.commit([stage(drafts, self._tip)])
-        return list(range(first, self._head.size))
-
-    @property
-    def tip(self) -> Tip:
-        return self._tip
-
-    def commit(self, groups: Sequence[Staged]) -> None:
-        self._check()
-        for group in groups:
-            self._records.extend(record for _, record in group.records)
-            self._anomalies.update((number(key), number(value)) for key, value in group.anomalies)
-            for run_id, added in group.additions.items():
-                self._runs[run_id] = added.onto(run_id, self._runs.get(run_id))
-                self._run_seqs.setdefault(run_id, []).extend(added.seqs)
-        self._tip = groups[-1].tip
-        self._head = self._signer.head(self._tip)
-
-    def take_epoch(self) -> int:
-        self._check()
-        self._epoch += 1
-        return self._epoch
-
-    def head(self) -> Head:
-        self._check()
-        return self._head
-
-    def epoch(self) -> int:
-        self._check()
-        return self._epoch
-
-    def checkpoint(self) -> Checkpoint | None:
-        head = self.head()
-        return verify(head.note, (self.verifier,)) if head.size else None
-
-    def read(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
-        end = self.size if stop is None else min(stop, self.size)
-        return self.entries(range(start, end))
-
-    def entries(self, seqs: Iterable[int]) -> Iterator[Entry]:
-        self._check()
-        for seq in list(seqs):
-            yield checked_entry(seq, self._records[seq] if seq < len(self._records) else None)
-
-    def read_run(self, run_id: str) -> Iterator[Entry]:
-        return self.entries(self.run_seqs(run_id))
-
-    def run_seqs(self, run_id: str) -> list[int]:
-        self._check()
-        return list(self._run_seqs.get(run_id, ()))
-
-    def run(self, run_id: str) -> RunSummary | None:
-        self._check()
-        return self._runs.get(run_id)
-
-    def runs(self, limit: int | None = None) -> list[RunSummary]:
-        self._check()
-        newest = sorted(self._runs.values(), key=lambda summary: -summary.first_seq)
-        return newest[:limit]
-
-    def anomalies(self) -> dict[int, int]:
-        self._check()
-        return dict(self._anomalies)
-
-    def inclusion_proof(self, seq: int, size: int) -> list[bytes]:
-        self._check()
-        return inclusion_proof(seq, size, self._node)
-
-    def consistency_proof(self, old_size: int, new_size: int) -> list[bytes]:
-        self._check()
-        return consistency_proof(old_size, new_size, self._node)
-
-    def close(self) -> None:
-        self._closed = True
-
-    def _node(self, level: int, index: int) -> bytes:
-        leaf, position = node_place(level, index)
-        if leaf >= len(self._records):
-            raise LogError(
-                "log.node_missing", f"Node {index} of level {level} is missing.", place=f"entry {leaf}"
-            )
-        return split_record(leaf, self._records[leaf])[0][position * HASH_BYTES :][:HASH_BYTES]
-
-    def _check(self) -> None:
-        _check_open(self._closed)
 
 
 class MemoryArtifacts:
@@ -156,6 +37,8 @@ class MemoryArtifacts:
         self._salts: dict[str, bytes] = {}
         self._values: dict[tuple[str, str], bytes] = {}
         self._erased: set[str] = set()
+        self._expiries: dict[tuple[str, str], int] = {}
+        self._expired: set[tuple[str, str]] = set()
         self._closed = False
 
     def salt_for(self, run_id: str) -> bytes:
@@ -166,7 +49,9 @@ class MemoryArtifacts:
             self._salts[run_id] = self._random_bytes(SALT_BYTES)
         return self._salts[run_id]
 
-    def put_many(self, run_id: str, values: Mapping[K, bytes]) -> dict[K, Digest]:
+    def put_many(
+        self, run_id: str, values: Mapping[K, bytes], *, expires_ms: int | None = None
+    ) -> dict[K, Digest]:
         if len(values) > ARTIFACTS_PER_PUT_MAX:
             raise StorageError(
                 "storage.group_too_large", f"At most {ARTIFACTS_PER_PUT_MAX} artifacts at a time."
@@ -177,7 +62,10 @@ class MemoryArtifacts:
             )
         salt = self.salt_for(run_id) if values else b""
         digests = {name: salted_digest(salt, data) for name, data in values.items()}
+        self._expired -= {(run_id, digest) for digest in digests.values()}
         self._values.update({(run_id, digests[name]): bytes(data) for name, data in values.items()})
+        if expires_ms is not None:
+            self._expiries.update({(run_id, digest): expires_ms for digest in digests.values()})
         return digests
 
     def put(self, run_id: str, data: bytes) -> Digest:
@@ -188,6 +76,10 @@ class MemoryArtifacts:
         place = f"{run_id}/{digest}"
         if run_id in self._erased:
             raise LogError("log.artifact_erased", "The artifacts of this run were erased.", place=place)
+        if (run_id, digest) in self._expired:
+            raise LogError(
+                "log.artifact_erased", "This artifact's time was over and it was erased.", place=place
+            )
         if not is_digest(digest) or (run_id, digest) not in self._values:
             raise LogError("log.artifact_missing", "This artifact is not kept here.", place=place)
         return self._values[run_id, digest]
@@ -207,6 +99,17 @@ class MemoryArtifacts:
         self._salts.pop(run_id, None)
         self._erased.add(run_id)
         return len(digests)
+
+    def expire(self, now_ms: int) -> int:
+        _check_open(self._closed)
+        due = {key for key, expires_ms in self._expiries.items() if expires_ms <= now_ms}
+        gone = due & self._values.keys()
+        for key in due:
+            del self._expiries[key]
+        for key in gone:
+            del self._values[key]
+        self._expired |= gone
+        return len(gone)
 
     def close(self) -> None:
         self._closed = True

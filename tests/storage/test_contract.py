@@ -267,6 +267,25 @@ def test_erased_artifacts_are_gone_and_said_to_be(artifacts: Artifacts) -> None:
     assert code_of(lambda: artifacts.salt_for("run-1")) == "log.artifact_erased"
 
 
+def test_artifacts_whose_time_is_over(artifacts: Artifacts) -> None:
+    kept = artifacts.put("run-1", b"query")
+    rows = artifacts.put_many("run-1", {size: b"r" * size for size in SIZES[1:]}, expires_ms=5_000)
+    later = artifacts.put_many("run-2", {"rows": b"later"}, expires_ms=5_001)["rows"]
+    assert artifacts.expire(4_999) == 0
+    assert artifacts.get("run-1", rows[1]) == b"r"
+    assert artifacts.expire(5_000) == len(rows)
+    for digest in rows.values():
+        assert code_of(lambda digest=digest: artifacts.get("run-1", digest)) == "log.artifact_erased"  # type: ignore[misc]
+    assert artifacts.digests("run-1") == [kept]
+    assert artifacts.get("run-1", kept) == b"query" and artifacts.get("run-2", later) == b"later"
+    assert not artifacts.is_erased("run-1")
+    assert artifacts.expire(5_000) == 0
+    assert artifacts.put("run-1", b"r") == rows[1]
+    assert artifacts.get("run-1", rows[1]) == b"r"
+    assert artifacts.erase("run-2") == 1
+    assert artifacts.expire(9_000) == 0
+
+
 def test_artifacts_beyond_the_limits(artifacts: Artifacts) -> None:
     too_large = memoryview(bytearray(ARTIFACT_BYTES_MAX + 1)).toreadonly()
     assert (
