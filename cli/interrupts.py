@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -28,13 +29,15 @@ class Interrupts:
         self._reader.recv(16)
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._press)
+        if threading.current_thread() is threading.main_thread():  # Python delivers signals to no other
+            self._before = signal.signal(signal.SIGINT, self._press)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
         self._reader.close()
         self._writer.close()
 

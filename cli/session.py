@@ -22,7 +22,8 @@ from duly.storage.fsck import Report as LogReport
 from duly.storage.fsck import verify_journal
 from duly.storage.home import VARIABLE, Home
 
-from . import follow, mandate, person
+from . import follow as following
+from . import mandate, person
 from .gate import WaitingGate
 from .log_key import verifier_of
 from .mandate import Order
@@ -175,7 +176,7 @@ class Runtime:
 
     def waiting(self, run_id: str) -> str:
         """The text that an approval of the run's gate would sign."""
-        return self._follower(run_id, None).waiting_gate().text
+        return str(self._follower(run_id, None).waiting_gate().text)
 
     def follow(self, run_id: str, on_event: Callable[[Event], None] | None = None) -> Result:
         """Waits for the run's next stop; events from its beginning on go to ``on_event``."""
@@ -215,9 +216,9 @@ class Runtime:
 
     def _follower(
         self, run_id: str, on_event: Callable[[Event], None] | None, *, approve: bool = False
-    ) -> follow.Follower:
-        decide = follow.always if approve else follow.nobody
-        return follow.Follower(self._home, run_id, _Listener(on_event), person.key_of(self._home), decide)
+    ) -> following.Follower:
+        decide = following.always if approve else following.nobody
+        return following.Follower(self._home, run_id, _Listener(on_event), person.key_of(self._home), decide)
 
 
 def verify_log(home: str | Path | None = None) -> LogReport:
