@@ -40,9 +40,10 @@ class Server:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._connections = 0
+        self._connections: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+        self._listening: asyncio.Server | None = None
 
-    async def listen(self, path: Path) -> asyncio.Server:
+    async def listen(self, path: Path) -> None:
         """Binds the socket, removing a stale one: the supervisor's lock says that no other host serves it."""
         if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
             raise RuntimeFault(
@@ -56,18 +57,33 @@ class Server:
             sock.bind(str(path))
         finally:
             os.umask(old)
-        return await asyncio.start_unix_server(self._connected, sock=sock)
+        self._listening = await asyncio.start_unix_server(self._connected, sock=sock)
+
+    def refuse_more(self) -> None:
+        """Takes no further connection; those that are open stay."""
+        if self._listening is not None:
+            self._listening.close()
+
+    async def close(self) -> None:
+        """Closes what is open. Executors keep their connections for good, so nobody waits for them to leave."""
+        self.refuse_more()
+        tasks = list(self._connections.values())
+        for writer in self._connections:
+            writer.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sock = writer.get_extra_info("socket")
-        if peer_uid(sock) != os.getuid() or self._connections >= HOST_CONNECTIONS_MAX:
+        if peer_uid(sock) != os.getuid() or len(self._connections) >= HOST_CONNECTIONS_MAX:
             writer.close()
             return
-        self._connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[writer] = task
         try:
             await _Connection(self._host, reader, writer).serve()
         finally:
-            self._connections -= 1
+            del self._connections[writer]
 
 
 class _Connection:
@@ -167,16 +183,18 @@ async def serve(config: HostConfig, ready_fd: int | None = None) -> None:
     stopped = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     host = Host(config)
+    server = Server(host)
     try:
         await host.start()
-        server = await Server(host).listen(Path(config.socket))
+        await server.listen(Path(config.socket))
         if ready_fd is not None:
             os.write(ready_fd, b"1")
             os.close(ready_fd)
         await stopped.wait()
-        server.close()  # without waiting for its connections: executors keep theirs open for good
+        server.refuse_more()
         await host.drain()
     finally:
+        await server.close()
         await host.close()
         Path(config.socket).unlink(missing_ok=True)
 

@@ -210,6 +210,21 @@ def test_a_killed_host_leaves_no_worker_and_its_client_learns_of_it(world):
     assert asyncio.run(run()) == ("runtime.host_lost", set(), "read")
 
 
+def test_a_polite_stop_with_a_client_connected_is_quiet_and_quick(world, capfd):
+    async def run():
+        async with world.client() as client:
+            await world.run(client, [world.grant("shed.quick")])
+            assert world.process is not None
+            world.process.terminate()
+            status = await asyncio.to_thread(world.process.wait, 5)
+            with pytest.raises(DulyError):
+                await client.hello()
+            return status
+
+    assert asyncio.run(run()) == 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_killed_zygote_is_replaced(world):
     async def run():
         async with world.client() as client:
