@@ -65,6 +65,13 @@ class Environment:
         with faults(folder):
             if writer and not (folder / DATA_FILE).exists():
                 create_folder_aside(folder, lambda aside: _fill(aside, format, version, names))
+                if not (folder / DATA_FILE).exists():
+                    raise StorageError(
+                        "storage.format",
+                        "This folder holds other things and no store.",
+                        place=str(folder),
+                        hint="Move them away, or restore the store's data.mdb from a backup.",
+                    )
             lock = None
             if writer:
                 lock = WriterLock(folder / LOCK_FILE)

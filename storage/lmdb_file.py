@@ -95,7 +95,7 @@ def create_folder_aside(folder: Path, fill: Callable[[Path], None]) -> None:
         try:
             os.rename(aside, folder)
         except OSError:
-            if not (folder.is_dir() and any(folder.iterdir())):
+            if not folder.is_dir():
                 raise
         # Crash here: the store is whole; after a power loss it may be missing, and nothing was acknowledged yet.
         sync_path(parent)

@@ -51,25 +51,6 @@ class WriterLock:
         os.close(file)
 
 
-def holder_of(path: Path) -> int | None:
-    """The process that holds the lock right now, 0 where its number is unknown, or None where the lock is free."""
-    own = _HELD.get(os.path.realpath(path))
-    if own is not None:
-        return own
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        holder = os.pread(file, 32, 0)
-        return int(holder) if holder.strip().isdigit() else 0
-    finally:
-        os.close(file)
-    return None
-
-
 def _held(path: Path, process: int | None) -> StorageError:
     who = "another process" if process is None else f"process {process}"
     return StorageError(

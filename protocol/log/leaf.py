@@ -80,10 +80,7 @@ def draft(event: Mapping[str, Any] | bytes) -> Draft:
             f"An event has at most {_DRAFT_BYTES_MAX} bytes, this one has {len(data)}.",
             hint="Keep text, arguments and outputs as artifacts and name their digests.",
         )
-    try:
-        value: Any = unpackb(data)
-    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException):
-        value = None
+    value = _unpacked(data)
     if type(value) is not dict:
         value = canon.decode(data)
         _check_fields(value, FIELDS_WITHOUT_SEQ)
@@ -99,8 +96,10 @@ def draft(event: Mapping[str, Any] | bytes) -> Draft:
 def read_leaf(data: bytes, seq: int) -> dict[str, Any]:
     """The event in an entry, every rule checked. Raises ``LogError`` ``log.event`` naming the entry."""
     try:
-        value = canon.decode(data, bytes_max=LEAF_BYTES_MAX)
-        _check_fields(value, FIELDS)
+        value = _unpacked(data)
+        if len(data) > LEAF_BYTES_MAX or not _is_plain_leaf(value) or pack(value) != data:
+            value = canon.decode(data, bytes_max=LEAF_BYTES_MAX)
+            _check_fields(value, FIELDS)
     except (WireError, LogError) as error:
         raise LogError("log.event", error.message, place=f"entry {seq}") from None
     if value["seq"] != seq:
@@ -111,6 +110,20 @@ def read_leaf(data: bytes, seq: int) -> dict[str, Any]:
 def unpack(data: bytes) -> Any:
     """The value of msgpack bytes that this process or the tree vouches for, such as an entry whose hash was compared."""
     return unpackb(data)
+
+
+def _unpacked(data: bytes) -> Any:
+    """The value of msgpack bytes, canonical or not; None for what is no msgpack, for the general decoder to name."""
+    try:
+        return unpackb(data)
+    except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException):
+        return None
+
+
+def _is_plain_leaf(value: Any) -> bool:
+    if type(value) is not dict or tuple(value) != FIELDS or type(value["seq"]) is not int or value["seq"] < 0:
+        return False
+    return _is_plain({name: item for name, item in value.items() if name != "seq"})
 
 
 def _is_plain(value: dict[str, Any]) -> bool:

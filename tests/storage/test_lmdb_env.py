@@ -322,6 +322,14 @@ def test_what_a_dead_creation_left_aside_is_removed(open_env: Open, store: Path)
     assert living.exists()
 
 
+def test_an_empty_folder_becomes_a_store_and_a_full_one_does_not(open_env: Open, store: Path) -> None:
+    store.mkdir(parents=True)
+    open_env(writer=True).close()
+    (store / "data.mdb").unlink()
+    assert code_of(lambda: open_env(writer=True)) == "storage.format"
+    assert sorted(path.name for path in store.parent.iterdir()) == ["s"]
+
+
 def test_of_several_processes_that_create_at_once_one_writes(store: Path, child: Callable[..., Any]) -> None:
     children = [child("store", store, "writer") for _ in range(4)]
     heard = sorted(one.hear().split()[0] for one in children)
