@@ -87,7 +87,7 @@ class ExecutorService:
 
     async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
         for host in self._hosts.values():
-            await host.cancel(body.run_id, force=True)
+            await host.cancel(body.run_id)  # reads are killed; an effect that runs is left to finish, so it is known
         return Reply(Done())
 
     async def describe(self, body: DescribePackage, blobs: list[bytes], envelope: Envelope) -> Reply:

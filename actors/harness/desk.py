@@ -10,21 +10,21 @@ from duly import __version__
 from duly.protocol.authority.approval import Approval
 from duly.protocol.machine import gates, stimuli
 from duly.protocol.machine.run import Run
-from duly.protocol.plan.request import InputPart, Request, new_request
-from duly.protocol.wire.errors import AuthorityError, DulyError, RequestError, RunError, WireError
+from duly.protocol.plan.request import new_request
+from duly.protocol.wire.errors import AuthorityError, DulyError, RunError, WireError
 from duly.storage.recovery import Recorded
 
 from ..caller import Caller
 from ..messages import CacheAct, CacheSaid
 from .clock import Clock
 from .core import HarnessCore
+from .fields import Fields, request_in, run_named
 from .followers import Followers
 from .packages import Packages
 from .preview import Preview
 from .submission import Submission
 
 Answer = Mapping[str, Any]
-Fields = Mapping[str, Any]
 
 
 class Record(Protocol):
@@ -121,10 +121,10 @@ class Desk:
         }
 
     async def _route(self, fields: Fields) -> AsyncIterator[Answer]:
-        yield {**await self._preview.route(fields, _request(fields)), "last": True}
+        yield {**await self._preview.route(fields, request_in(fields)), "last": True}
 
     async def _draft(self, fields: Fields) -> AsyncIterator[Answer]:
-        yield {**await self._preview.draft(fields, _request(fields)), "last": True}
+        yield {**await self._preview.draft(fields, request_in(fields)), "last": True}
 
     async def _submit(self, fields: Fields) -> AsyncIterator[Answer]:
         order = await self._submission.take(fields, self._clock.now_ms())
@@ -145,7 +145,7 @@ class Desk:
             yield answer
 
     async def _follow(self, fields: Fields) -> AsyncIterator[Answer]:
-        run_id = _run_id(fields)
+        run_id = run_named(fields)
         self._run(run_id)
         after = fields.get("after", -1)
         async for answer in self._followed(run_id, after if type(after) is int else -1, None):
@@ -164,7 +164,7 @@ class Desk:
             yield answer
 
     async def _gate(self, fields: Fields) -> AsyncIterator[Answer]:
-        run = self._run(_run_id(fields))
+        run = self._run(run_named(fields))
         view = gates.view(run)
         assert run.plan is not None
         yield {
@@ -187,7 +187,7 @@ class Desk:
         }
 
     async def _approve(self, fields: Fields) -> AsyncIterator[Answer]:
-        run_id = _run_id(fields)
+        run_id = run_named(fields)
         envelope = fields.get("approval")
         if type(envelope) is not bytes:
             raise AuthorityError("approval.malformed", "An approval is a signed document.")
@@ -214,7 +214,7 @@ class Desk:
     async def _reject(self, fields: Fields) -> AsyncIterator[Answer]:
         gate, feedback = str(fields.get("gate", "")), fields.get("feedback")
         async for answer in self._decided(
-            _run_id(fields),
+            run_named(fields),
             fields,
             lambda now, fresh: stimuli.Rejected(
                 now_ms=now, fresh=fresh, gate=gate, feedback=feedback if type(feedback) is str else None
@@ -225,14 +225,14 @@ class Desk:
     async def _answer(self, fields: Fields) -> AsyncIterator[Answer]:
         text = new_request(str(fields.get("text", ""))).text
         async for answer in self._decided(
-            _run_id(fields), fields, lambda now, fresh: stimuli.Answered(now_ms=now, fresh=fresh, text=text)
+            run_named(fields), fields, lambda now, fresh: stimuli.Answered(now_ms=now, fresh=fresh, text=text)
         ):
             yield answer
 
     async def _cancel(self, fields: Fields) -> AsyncIterator[Answer]:
         reason = str(fields.get("reason", "a person"))[:500]
         async for answer in self._decided(
-            _run_id(fields),
+            run_named(fields),
             fields,
             lambda now, fresh: stimuli.CancelAsked(now_ms=now, fresh=fresh, reason=reason),
         ):
@@ -287,21 +287,3 @@ class Desk:
     def _run(self, run_id: str) -> Run:
         found = self._core.runs.get(run_id)
         return found if found is not None else self._record.load(run_id)
-
-
-def _run_id(fields: Fields) -> str:
-    run_id = fields.get("run_id")
-    if type(run_id) is not str:
-        raise WireError("wire.bad_request", "The request names no run.")
-    return run_id
-
-
-def _request(fields: Fields) -> Request:
-    parts = fields.get("parts") or []
-    if type(parts) is not list:
-        raise RequestError("request.malformed", "The input parts are no list.")
-    read = [
-        InputPart.from_data(part, error=RequestError, code="request.malformed", what="An input part")
-        for part in parts
-    ]
-    return new_request(str(fields.get("text", "")), read)

@@ -136,6 +136,7 @@ def ray_environment(home: Home) -> dict[str, str]:
         "RAY_enable_metrics_collection": "0",
         "RAY_timeout_ms_task_wait_for_death_info": "0",
         "RAY_worker_niceness": "0",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
         "RAY_DEDUP_LOGS": "0",
     }
 
