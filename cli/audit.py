@@ -13,7 +13,7 @@ from duly.storage.fsck import Report, verify_journal
 from duly.storage.home import Home
 
 from . import exit_codes
-from .layout import count, labelled, moment, paragraph, shortened, utc
+from .layout import bold, count, labelled, moment, paragraph, shortened, utc
 from .log_key import verifier_of
 from .output import emit, say
 from .records import Records
@@ -109,10 +109,10 @@ def _report_lines(report: Report, verifier: VerifierKey) -> list[str]:
             "log", f"{count(report.size, 'entry')}, {count(report.runs, 'run')}".replace("entrys", "entries")
         ),
         *labelled("root", report.root.hex()),
-        *labelled("key", str(verifier)),
         *labelled("signed", count(report.checkpoints, "checkpoint")),
         *labelled("artifacts", f"{report.artifacts:,} compared with their digests"),
     ]
+    lines += [bold("key"), f"  {readable(str(verifier))}"]  # on one line: it is copied
     for note in report.notes:
         lines += labelled("note", str(note))
     for fault in report.faults:

@@ -68,8 +68,13 @@ def padded(text: str, width: int) -> str:
     return text + " " * max(0, width - width_of(text))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "") -> list[str]:
-    """A table of at most 80 columns; its last column takes what the others leave. No rows give no lines."""
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "", *, whole: bool = False
+) -> list[str]:
+    """A table of at most 80 columns; its last column takes what the others leave. No rows give no lines.
+
+    With ``whole`` the last column goes on below itself instead of being cut off.
+    """
     cells = [list(head), *([readable(" ".join(cell.split())) for cell in row] for row in rows)]
     if len(cells) == 1:
         return []
@@ -83,7 +88,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "") 
         left = "".join(
             padded(shortened(cell, width), width) + "  " for cell, width in zip(row, widths, strict=False)
         )
-        lines.append((indent + left + shortened(row[-1], room)).rstrip())
+        if whole:
+            lines += [line.rstrip() for line in paragraph(row[-1], indent + left)]
+        else:
+            lines.append((indent + left + shortened(row[-1], room)).rstrip())
     return [bold(lines[0]), *lines[1:]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from json import dumps as to_json
 from typing import Any
 
 from duly.protocol.authority.rendering import render_preview
@@ -90,7 +91,7 @@ def tools(home: Home, wish: str, agent_name: str | None, *, json: bool = False) 
         return exit_codes.DONE
     rows = [(one.full_name, one.effect, one.resource or "-", one.description) for one in granted]
     say(bold(f"Tools of agent {agent.name}"))
-    say(table(("tool", "effect", "resource", "description"), rows))
+    say(table(("tool", "effect", "resource", "description"), rows, whole=True))
     return exit_codes.DONE
 
 
@@ -123,7 +124,7 @@ def _binding_lines(binding: Mapping[str, Any]) -> list[str]:
         if binding.get(name):
             lines += labelled(name, str(binding[name]))
     for name, value in (binding.get("parameters") or {}).items():
-        lines += labelled("with", f"{name} = {value}")
+        lines += labelled("with", f"{name} = {to_json(value)}")
     question = binding.get("question")
     if question:
         lines += labelled("question", str(question.get("text", "")))

@@ -120,7 +120,7 @@ class Progress:
         self._states[step_id] = "done"
         took = duration(facts["duration_us"] / 1000)
         rows = f", {count(facts['rows'], 'row')} read" if facts.get("rows") else ""
-        return labelled("done", f"{step_id} in {took}{rows}{self._objective(step_id)}")
+        return labelled("done", f"{step_id} in {took}{rows}")
 
     def _failed(self, facts: Facts, event: Facts) -> list[str]:
         step_id = facts["step_id"]
@@ -161,11 +161,6 @@ class Progress:
     def _resumed(self, facts: Facts, event: Facts) -> list[str]:
         return labelled("resumed", f"under epoch {facts['epoch']}")
 
-    def _objective(self, step_id: str) -> str:
-        if self._plan is None:
-            return ""
-        return f": {self._plan.step(step_id).objective}"
-
 
 _CHECK_WORDS = (("passed", "passed"), ("failed", "failed"), ("not_run", "not run"))
 _DECISIONS = {
@@ -202,13 +197,15 @@ _HANDLERS: dict[str, Callable[[Progress, Facts, Facts], list[str]]] = {
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The plan as a short table: level, step, tool, what it finds out."""
-    rows = [
-        (str(number), step_id, plan.step(step_id).tool or "(model)", plan.step(step_id).objective)
-        for number, level in enumerate(levels(plan), 1)
-        for step_id in level
-    ]
-    return ["", *table(("level", "step", "tool", "objective"), rows, "  "), ""]
+    """The plan as a short table: level, step, what it finds out; a step that does more than read says so."""
+    rows = []
+    for number, level in enumerate(levels(plan), 1):
+        for step_id in level:
+            step = plan.step(step_id)
+            effect = step.tool_contract.effect
+            acts = f"[{effect}: {step.tool}] " if step.kind == "tool" and effect != "read" else ""
+            rows.append((str(number), step_id, acts + step.objective))
+    return ["", *table(("level", "step", "objective"), rows, "  ", whole=True), ""]
 
 
 def _milliseconds(time: str) -> int:

@@ -31,7 +31,13 @@ def runs(home: Home, *, limit: int = RUNS_LISTED, json: bool = False) -> int:
         say("No runs yet.")
     else:
         cells = [
-            (row["run_id"], row["phase"], row["verdict"], moment(row["started_ms"]), row["request"] or "")
+            (
+                row["run_id"],
+                row["phase"],
+                row["verdict"],
+                moment(row["started_ms"])[:16],
+                row["request"] or "",
+            )
             for row in rows
         ]
         say(table(("run", "phase", "verdict", "started", "request"), cells))

@@ -75,9 +75,7 @@ class TextScreen:
     def waits(self, gate: WaitingGate) -> None:
         lines = ["", *labelled("approve", f"duly approve {gate.run_id}")]
         if gate.kind == "plan" and gate.has_references:
-            lines += labelled(
-                "", f"duly approve {gate.run_id} --with-references   (do not show arguments again)"
-            )
+            lines += labelled("", f"duly approve {gate.run_id} --with-references (once for all)")
         lines += labelled("reject", f"duly reject {gate.run_id}")
         say(lines)
 

@@ -112,7 +112,11 @@ def check_lines(checks: Iterable[Mapping[str, Any]]) -> list[str]:
         rows.append(
             (str(check.get("outcome", "")), str(check.get("kind", "")), str(check.get("check_id", "")), why)
         )
-    return ["", bold("CHECKS"), *table(("outcome", "kind", "check", "reason"), rows, "  ")] if rows else []
+    return (
+        ["", bold("CHECKS"), *table(("outcome", "kind", "check", "reason"), rows, "  ", whole=True)]
+        if rows
+        else []
+    )
 
 
 def _sentence(entry: Any) -> str:

@@ -201,7 +201,7 @@ class TestAhead:
         data = document(capsys)
         assert len(data["plan"]["steps"]) == 2 and len(data["digest"]) == 64
         assert duly("plan", package, REQUEST) == 0
-        assert "sales.largest" in capsys.readouterr().out
+        assert "What s1 is for" in capsys.readouterr().out
 
     def test_a_plan_that_asks_is_refused_with_the_question(self, door, duly, package, capsys):
         door.harness.ask = True

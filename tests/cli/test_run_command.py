@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duly.protocol.authority.mandate import Mandate
+from duly.protocol.plan.request import Request
 from duly.storage.keys import KeyRing
 from scripted_harness import writing_plan
 
@@ -103,6 +104,34 @@ class TestRun:
             Mandate.peek(sent["mandate"]).plan
             == door.harness.runs[Mandate.peek(sent["mandate"]).run_id].plan_digest
         )
+
+
+class TestLostConnection:
+    def test_the_run_is_looked_for_again_and_followed_on(self, duly, door, package, capsys):
+        def gone(request, reply):
+            envelope = request["mandate"]
+            events = []
+            door.harness.publish = events.append
+            door.harness.submit(envelope, Request.model_validate(request["request"]))
+            reply({"event": events[0]})
+            raise BrokenPipeError
+
+        door.override["submit"] = gone
+        assert duly("run", package, REQUEST, "--json") == 0
+        captured = capsys.readouterr()
+        lines = [json.loads(line) for line in captured.out.splitlines()]
+        assert lines[0]["kind"] == "run.submitted" and lines[-1]["phase"] == "COMPLETED"
+        assert "looking for the run again" in captured.err
+        assert door.asked("follow")["after"] == lines[0]["seq"]
+
+    def test_a_submission_that_nobody_took_is_not_repeated(self, duly, door, package, capsys):
+        def gone(request, reply):
+            raise BrokenPipeError
+
+        door.override["submit"] = gone
+        assert duly("run", package, REQUEST) == 1
+        assert "[runtime.lost]" in capsys.readouterr().err
+        assert door.ops().count("submit") == 1 and "follow" not in door.ops()
 
 
 class TestGates:
