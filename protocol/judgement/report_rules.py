@@ -81,7 +81,9 @@ def _value_faults(path: str, values: Mapping[str, Value], outputs: Mapping[str, 
 
 def _level_faults(path: str, statement: Statement, levels: Mapping[str, Level]) -> list[Fault]:
     faults = []
-    used = {value.source.partition("#")[0] for value in statement.values.values()}  # a map's order does not travel
+    used = {
+        value.source.partition("#")[0] for value in statement.values.values()
+    }  # a map's order does not travel
     if sorted(statement.artifacts) != sorted(used) or any(step not in levels for step in used):
         faults.append(
             Fault(f"{path}/artifacts", "report.artifacts", "The artifacts are not those of the values.")

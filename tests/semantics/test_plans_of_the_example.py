@@ -24,6 +24,8 @@ from duly.protocol.judgement.verdict import judge
 from duly.protocol.plan import refs
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import new_request
+from duly.protocol.wire import canon, tagged
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 from metric_steps import Steps, texts
 
 TOOLS: dict[str, Tool] = {tool.descriptor.full_name: tool for tool in (*metrics.tools(), *report.tools())}
@@ -46,14 +48,21 @@ def performed(request: str, data: Path) -> Done:
         if tool is None:
             continue  # the write of an incident has a host of its own
         arguments = refs.resolve(step.tool_contract.arguments, outputs)
-        outputs[step.step_id] = tool.function(called(step.step_id, data), arguments)
-        claims.append(Claim(step.step_id, str(step.tool), arguments))
+        outputs[step.step_id] = travelled(tool.function(called(step.step_id, data), arguments))
+        claims.append(Claim(step.step_id, str(step.tool), travelled(arguments)))
     assert package.semantics is not None
     tallies = {
-        read.read_id: TALLY.function(called("tally", data), read.arguments)
+        read.read_id: travelled(TALLY.function(called("tally", data), travelled(read.arguments)))
         for read in reads_for(claims, package.semantics)
     }
     return plan, outputs, compare(claims, outputs, tallies, package.semantics)
+
+
+def travelled(value: Any) -> Any:
+    """A value as it arrives elsewhere: tagged, in canonical bytes, the keys of its maps in another order."""
+    return tagged.from_tagged(
+        canon.decode(canon.encode(tagged.to_tagged(value)), bytes_max=ARTIFACT_BYTES_MAX)
+    )
 
 
 def called(step: str, data: Path) -> CallContext:
