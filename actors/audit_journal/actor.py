@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duly.storage.journal import Journal
+from duly.storage.journal_queue import JournalQueue
 from duly.storage.keys import KeyRing
 
 from ..base import ServiceActor
@@ -16,4 +17,5 @@ class AuditJournal(ServiceActor):
 
     def make(self) -> Service:
         place = self.settings.place
-        return journal_service(Journal.open(place.journal, KeyRing(place.keys).private(LOG_KEY), ORIGIN))
+        journal = Journal.open(place.journal, KeyRing(place.keys).private(LOG_KEY), ORIGIN)
+        return journal_service(JournalQueue(journal))
