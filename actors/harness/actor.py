@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from typing import Any
+
+import ray
 
 from duly.protocol.wire.envelope import Role
 
@@ -28,14 +32,19 @@ class Harness:
         begin(self._settings, name)
         self._transport = RayTransport(CONTROL, NAMESPACE)
         self._runtime: HarnessRuntime | None = None
-        self._starting: Any = None
+        self._starting: asyncio.Future[None] | None = None
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            # Whoever created the first incarnation has left: this one asks itself to start, once it can be asked.
+            threading.Thread(target=_ask_to_start, args=(name,), daemon=True).start()
 
     async def started(self) -> dict[str, Any]:
         """Starts, once, and tells who this is."""
-        import asyncio
-
         if self._starting is None:
             self._runtime = HarnessRuntime(self._settings, self._transport, self._transport.processes)
             self._starting = asyncio.ensure_future(self._runtime.start())
         await self._starting
         return {"role": "Harness", "pid": os.getpid()}
+
+
+def _ask_to_start(name: str) -> None:
+    ray.get_actor(name, namespace=NAMESPACE).started.remote()
