@@ -23,9 +23,9 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: setup ## Run the flagship request on real flights, from data to report
-	@$(BIN)/duly status >/dev/null 2>&1; was_down=$$?; \
-	$(BIN)/duly run examples/flights "$(REQUEST)"; code=$$?; \
-	if [ $$was_down -ne 0 ]; then $(BIN)/duly down >/dev/null; fi; \
+	@if $(BIN)/duly status >/dev/null 2>&1; then up=yes; else up=no; fi; code=0; \
+	$(BIN)/duly run examples/flights "$(REQUEST)" || code=$$?; \
+	if [ $$up = no ]; then $(BIN)/duly down >/dev/null; fi; \
 	exit $$code
 
 test: setup ## Run all tests (SUITES=DIR adds the public suites, TESTS=tests/protocol picks a part)
