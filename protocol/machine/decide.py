@@ -73,7 +73,9 @@ def decide(run: Run | None, stimulus: Stimulus, seal: Seal) -> Decision:
     if verb != HANDLED:
         return Decision(run, refusal=_refusal(run, verb))
     orders = pending(run)
-    if stimulus.order and all(order.key != stimulus.order for order in orders):
+    # Results of calls are told apart one by one and recorded even when they are late; any other answer has to be awaited.
+    awaited = stimulus.kind == "steps_returned" or any(order.key == stimulus.order for order in orders)
+    if stimulus.order and not awaited:
         return Decision(run, refusal=_refusal(run, "run.not_waiting_for_that"))
     try:
         events = HANDLERS[stimulus.kind](run, stimulus)

@@ -284,7 +284,10 @@ class Driver:
         self.epoch += 1
         self._active_since_ms = self.clock.now_ms
         if not self.run.phase.ended:
-            self.give(stimuli.Resumed(**self.moment(), epoch=self.epoch))
+            try:
+                self.give(stimuli.Resumed(**self.moment(), epoch=self.epoch))
+            except Crashed:
+                self.resume()
 
     def checked(self) -> Run:
         """The run, which is exactly what replaying the record gives."""

@@ -13,7 +13,7 @@ from duly.protocol.wire import canon
 from memory_record import MemoryRecord
 
 GOOD = {"succeeded", "reused"}
-SETTLED = {*GOOD, "degraded", "skipped"}
+SETTLED = {*GOOD, "stated", "degraded", "skipped"}
 
 
 class Violation(AssertionError):
@@ -75,8 +75,9 @@ def _starts_have_a_cause(leaves: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -> None:
-    """A step starts after everything it depends on, an effect starts and runs alone."""
+    """A step starts after everything it depends on; an effect after its inputs passed their checks, and alone."""
     status: dict[str, str] = {}
+    checked: dict[str, str] = {}
     running: set[str] = set()
     effect: dict[str, bool] = {}
     together: int = 0
@@ -87,6 +88,7 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             _hold(not running, "a plan was replaced under running calls")
             assert plan is not None
             status.clear()
+            checked.clear()
             effect = {one.step_id: not DESCRIPTORS[one.tool or ""].reads_only for one in plan.steps}
         elif kind == "step.started":
             assert plan is not None and step_id is not None
@@ -98,6 +100,11 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
                     or (need in running and facts["wave"] == together),
                     f"{step_id} started before {need} was done",
                 )
+                good = checked.get(need) == "pass" or status.get(need) not in GOOD
+                _hold(
+                    good or not effect[step_id],
+                    f"the effect {step_id} started on {need}, which nobody checked",
+                )
             together = facts["wave"]
             _hold(not any(effect[name] for name in running), f"{step_id} started beside an effect")
             _hold(not (running and effect[step_id]), f"the effect {step_id} started beside others")
@@ -106,10 +113,12 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             running.discard(step_id or "")
             word = {"step.succeeded": "succeeded", "step.outcome_unknown": "unknown"}.get(kind)
             status[step_id or ""] = word or ("degraded" if facts["then"] == "degrade" else "failed")
+        elif kind == "step.checked":
+            checked[step_id or ""] = facts["outcome"]
         elif kind in ("step.reused", "step.skipped"):
             status[step_id or ""] = kind.removeprefix("step.")
         elif kind == "step.outcome_stated" and facts["said"] == "happened":
-            status[step_id or ""] = "succeeded"
+            status[step_id or ""] = "stated"
         elif kind == "input.given" and facts["said"] == "skip":
             status[facts["about"].partition(":")[2]] = "degraded"
         elif kind == "run.resumed":
@@ -176,7 +185,17 @@ def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> N
     if str(run.phase) != "COMPLETED":
         return
     _hold(verdicts[-1:] == ["pass"], "completed without a passing verdict")
+    verdict = next(leaf for leaf in reversed(leaves) if leaf["kind"] == "verdict.reached")
+    checks = canon.decode(world.record.artifacts[verdict["artifacts"]["checks"]])
+    bad = [
+        check
+        for check in checks
+        if check["outcome"] == "fail" or (check["mandatory"] and check["outcome"] != "pass")
+    ]
+    _hold(not bad, f"completed although {bad[:1]}")
     assert run.plan is not None
+    unseen = {one.step_id for one in run.plan.steps} - {check["step_id"] for check in checks}
+    _hold(not unseen, f"completed although nobody checked {unseen}")
     for one in run.plan.steps:
         _hold(run.steps[one.step_id].status in GOOD, f"completed, and {one.step_id} is not done")
         arguments = one.tool_contract.arguments or {}
