@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from . import app_look
+from . import app_look, app_review
 
 app = typer.Typer(
     name="duly",
@@ -251,3 +251,4 @@ def cancel(
 
 
 app_look.register(app)
+app_review.register(app)

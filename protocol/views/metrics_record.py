@@ -1,0 +1,187 @@
+"""What the events of one run say of it: whether they follow from each other, whether its steps kept to their plan, and
+whether an effect happened twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..machine.phases import END_PHASES, Phase
+from .story import Told
+
+Facts = Mapping[str, Any]
+
+# The phase after an event of these kinds. ``run.ended`` names its own.
+PHASE_AFTER: Mapping[str, Phase] = {
+    "run.submitted": Phase.PLANNING,
+    "plan.drafted": Phase.READY,
+    "gate.asked": Phase.WAITING_APPROVAL,
+    "input.asked": Phase.WAITING_INPUT,
+    "step.started": Phase.RUNNING,
+    "verification.started": Phase.VERIFYING,
+    "replan.triggered": Phase.REPLAN_REQUIRED,
+}
+# Events of these kinds tell of something and move nothing.
+UNMOVED = frozenset(
+    (
+        "route.chosen",
+        "budget.reserved",
+        "budget.warned",
+        "budget.exhausted",
+        "step.succeeded",
+        "step.failed",
+        "step.checked",
+        "step.skipped",
+        "step.reused",
+        "step.late_result",
+        "verdict.reached",
+        "run.resumed",
+        "run.cancelled",
+    )
+)
+AFTER_THE_END = frozenset(("step.late_result",))
+
+
+@dataclass(slots=True)
+class _State:
+    """What the events so far say: the phase, what is under way, what is reserved."""
+
+    phase: str = ""
+    seq: int = -1
+    epoch: int = -1
+    reserved: int = 0
+    started: int = 0
+    under_way: dict[str, tuple[int, int]] = field(default_factory=dict)  # step -> attempt, wave
+
+
+def is_consistent(record: Sequence[Told]) -> bool:
+    """Whether every event follows: one beginning, one end, phases that fit, outcomes of what was started and reserved."""
+    state = _State()
+    for index, told in enumerate(record):
+        kind, facts = told.event.kind, told.event.facts
+        if (index == 0) != (kind == "run.submitted") or told.seq <= state.seq:
+            return False
+        state.seq = told.seq
+        if not _phase_fits(state, kind, facts) or not _RULES.get(kind, _always)(state, facts):
+            return False
+    return bool(record)
+
+
+def _phase_fits(state: _State, kind: str, facts: Facts) -> bool:
+    after = str(facts.get("phase", ""))
+    before, state.phase = state.phase, after
+    if before in END_PHASES:
+        return kind in AFTER_THE_END and after == before
+    if kind == "run.ended":
+        return after == facts["end"] and after in END_PHASES
+    if after in END_PHASES:
+        return False
+    if kind in PHASE_AFTER:
+        return after == PHASE_AFTER[kind]
+    return kind not in UNMOVED or after == before
+
+
+def _always(state: _State, facts: Facts) -> bool:
+    return True
+
+
+def _reserved(state: _State, facts: Facts) -> bool:
+    state.reserved += facts["amounts"].get("steps", 0)
+    return True
+
+
+def _started(state: _State, facts: Facts) -> bool:
+    """Reserved before, and not under way already."""
+    state.started += 1
+    again = facts["step_id"] in state.under_way
+    state.under_way[facts["step_id"]] = (facts["attempt"], facts["wave"])
+    return state.started <= state.reserved and not again
+
+
+def _returned(state: _State, facts: Facts) -> bool:
+    """An outcome is of exactly the call that is under way; one that could not be made has no wave."""
+    if "wave" not in facts:
+        return facts["step_id"] not in state.under_way
+    return state.under_way.pop(facts["step_id"], None) == (facts["attempt"], facts["wave"])
+
+
+def _unknown(state: _State, facts: Facts) -> bool:
+    state.under_way.pop(facts["step_id"], None)
+    return True
+
+
+def _resumed(state: _State, facts: Facts) -> bool:
+    """A higher epoch each time; what was under way is not any more."""
+    higher = facts["epoch"] > state.epoch
+    state.epoch = facts["epoch"]
+    state.under_way.clear()
+    return bool(higher)
+
+
+_RULES: Mapping[str, Callable[[_State, Facts], bool]] = {
+    "budget.reserved": _reserved,
+    "step.started": _started,
+    "step.succeeded": _returned,
+    "step.failed": _returned,
+    "step.outcome_unknown": _unknown,
+    "run.resumed": _resumed,
+}
+
+
+def keeps_to_plan(record: Sequence[Told]) -> tuple[int, int]:
+    """(starts that the plan in force allowed, starts): a plan is there and not given up, no gate is open, the plan has
+    that many steps, and the step has no result yet."""
+    kept = starts = 0
+    room, phase = 0, ""
+    begun: set[str] = set()
+    done: set[str] = set()
+    for told in record:
+        kind, facts = told.event.kind, told.event.facts
+        if kind == "plan.drafted":
+            room, begun, done = facts["steps"], set(), set()
+        elif kind == "replan.triggered":
+            room = 0
+        elif kind in ("step.succeeded", "step.reused"):
+            done.add(facts["step_id"])
+        elif kind == "step.started":
+            starts += 1
+            begun.add(facts["step_id"])
+            waits = phase in (Phase.WAITING_APPROVAL, Phase.WAITING_INPUT)
+            kept += not waits and len(begun | done) <= room and facts["step_id"] not in done
+        phase = str(facts.get("phase", phase))
+    return kept, starts
+
+
+def duplicated_effects(record: Sequence[Told]) -> list[str]:
+    """Keys of calls whose effect is recorded more often than a plan asked for it: succeeded on a write host, stated by
+    a person to have happened, or come back late after a person stated that it had not.
+
+    Two steps of one plan that make the same call are two effects that somebody approved.
+    """
+    version = 0
+    happened: dict[str, list[tuple[int, str]]] = {}
+    unknown: dict[str, str] = {}
+    denied: dict[str, str] = {}
+    for told in record:
+        kind, facts = told.event.kind, told.event.facts
+        step, key = facts.get("step_id") or "", ""
+        if kind == "plan.drafted":
+            version += 1
+        elif kind == "step.succeeded" and facts["host"] == "write":
+            key = facts["key"]
+        elif kind == "step.outcome_unknown":
+            unknown[step] = facts["key"]
+        elif kind == "step.outcome_stated":
+            said = unknown.get(step, "")
+            key, denied[step] = (said, "") if facts["said"] == "happened" else ("", said)
+        elif kind == "step.late_result" and facts["outcome"] == "ok":
+            key = denied.get(step, "")
+        if key:
+            happened.setdefault(key, []).append((version, step))
+    return sorted(key for key, calls in happened.items() if not _is_one_plan(calls))
+
+
+def _is_one_plan(calls: Sequence[tuple[int, str]]) -> bool:
+    """Whether these calls are different steps of one plan."""
+    return len({version for version, _ in calls}) == 1 and len(set(calls)) == len(calls)
