@@ -14,6 +14,7 @@ from duly.protocol.authority.approval import Approval
 from duly.protocol.authority.document import Document
 from duly.protocol.authority.grant import Grant, HostClass
 from duly.protocol.authority.mandate import Mandate
+from duly.protocol.authority.settlement import Settlement
 from duly.protocol.authority.signing import key_id
 from duly.protocol.authority.tiers import TIERS
 from duly.protocol.wire.errors import AuthorityError, DulyError
@@ -79,6 +80,15 @@ class Admission:
         if statement.host != self._host:
             raise AuthorityError("grant.other_host", f"This statement is for a {statement.host} host.")
         return statement.epoch
+
+    def open_settlement(self, envelope: bytes) -> Settlement:
+        """The harness's question about grants. An old harness may not ask: it would void what its successor granted."""
+        settlement, _ = Settlement.open(envelope, self._trust.harness)
+        if settlement.host != self._host:
+            raise AuthorityError("grant.other_host", f"This settlement is for a {settlement.host} host.")
+        if settlement.epoch < self._ledger.epoch:
+            raise AuthorityError("grant.stale_epoch", f"Epoch {settlement.epoch} is over.")
+        return settlement
 
     def judge(self, grant: Grant, arguments: bytes, tool: KnownTool, now_ms: int) -> None:
         """Everything about a grant but its nonce."""

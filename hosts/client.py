@@ -93,12 +93,22 @@ class HostClient:
                 answer, blobs = _checked(await answers.get())
                 if answer["op"] == "done":
                     return
-                yield ResultGroup(
-                    answer["receipts"],
-                    answer["nonces"],
-                    dict(zip(answer["outputs"], blobs, strict=True)),
-                    answer["errors"],
-                )
+                yield _group(answer, blobs)
+        finally:
+            link.forget(number)
+
+    async def settle(self, statement: bytes) -> tuple[dict[str, str], list[ResultGroup]]:
+        """What became of grants (a signed ``Settlement``): fates by nonce, and the results of those that are done."""
+        link = await self._connected()
+        number, answers = link.open()
+        groups: list[ResultGroup] = []
+        try:
+            link.send({"op": "settle", "id": number, "statement": statement})
+            while True:
+                answer, blobs = _checked(await answers.get())
+                if answer["op"] == "done":
+                    return dict(answer["fates"]), groups
+                groups.append(_group(answer, blobs))
         finally:
             link.forget(number)
 
@@ -121,6 +131,11 @@ class HostClient:
             if self._link is None or self._link.lost:
                 self._link = await _Link.connect(self._path)
             return self._link
+
+
+def _group(answer: Message, blobs: list[bytes]) -> ResultGroup:
+    outputs = dict(zip(answer["outputs"], blobs, strict=True))
+    return ResultGroup(answer["receipts"], answer["nonces"], outputs, answer["errors"])
 
 
 class _Link:

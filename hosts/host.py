@@ -18,12 +18,18 @@ from duly.protocol.authority.signing import key_id, public_bytes
 from duly.protocol.plan import refs
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import AuthorityError, DulyError, ToolError, WireError
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DISPATCHES_PER_HOST_MAX, STOP_GRACE_SECONDS
+from duly.protocol.wire.limits import (
+    ARTIFACT_BYTES_MAX,
+    DISPATCHES_PER_HOST_MAX,
+    NONCE_KEPT_SECONDS,
+    STOP_GRACE_SECONDS,
+)
 
 from . import secrets
 from .admission import Admission, Trust, Warrant
 from .config import HostConfig
 from .dispatch import Call, Dispatch
+from .fates import Fates
 from .framing import Message
 from .known_tools import KnownTools
 from .ledger import DurableLedger, Ledger
@@ -58,6 +64,7 @@ class Host:
             preload=() if writes else ("duckdb",),
         )
         self._dispatches: dict[Dispatch, tuple[int, asyncio.Event]] = {}
+        self._fates = Fates()
 
     async def start(self) -> None:
         """Warms what is always needed: each run begins with reads. The zygotes of the other classes start when called
@@ -141,18 +148,45 @@ class Host:
         if mode not in ("serial", "concurrent"):
             raise WireError("wire.bad_body", "`mode` is serial or concurrent.")
         calls, warrant = await self.admit(message, arguments)
-        receipts = ReceiptGroup(self._config.name, self._key, message["id"], send)
+        nonces = [call.grant.nonce for call in calls] if self._writes else []
+
+        def sent(results: Message, blobs: list[bytes]) -> None:
+            if self._writes:
+                self._fates.keep(results, blobs)
+            send(results, blobs)
+
+        receipts = ReceiptGroup(self._config.name, self._key, message["id"], sent)
         dispatch = Dispatch(
             calls, warrant, admission=self._admission, known=self._known, pool=self._pool, receipts=receipts
         )
         ended = asyncio.Event()
         self._dispatches[dispatch] = (min((call.grant.epoch for call in calls), default=0), ended)
+        self._fates.began(nonces, ended)
         begun(dispatch)
         try:
             await dispatch.run(serial=mode == "serial")
         finally:
+            self._fates.ended(nonces)
             del self._dispatches[dispatch]
             ended.set()
+
+    async def settle(self, statement: bytes, send: Send) -> dict[str, str]:
+        """What became of grants: ``void`` (never used, and never will be), ``done`` (its results are sent again), or
+        ``unknown`` (used, and nobody remembers how it ended). Waits for effects that still run."""
+        wanted = self._admission.open_settlement(statement)
+        fates: dict[str, str] = {}
+        expires_ms = _now_ms() + NONCE_KEPT_SECONDS * 1_000
+        for nonce in wanted.nonces:
+            if not self._ledger.is_used(nonce):
+                # Void before the answer leaves: no crash and no late executor can still use the grant.
+                self._ledger.use([(nonce, expires_ms)], _now_ms())
+                fates[nonce] = "void"
+                continue
+            kept = await self._fates.of(nonce)
+            if kept is not None:
+                send(*kept)
+            fates[nonce] = "done" if kept is not None else "unknown"
+        return fates
 
     def cancel(self, run_id: str, *, force: bool) -> int:
         """Ends what runs for a run; gives how many dispatches that concerned."""

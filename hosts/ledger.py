@@ -53,6 +53,10 @@ class Ledger:
             self._prune(now_ms)
         return refusals
 
+    def is_used(self, nonce: str) -> bool:
+        """Whether a grant was used, or is void."""
+        return nonce in self._nonces
+
     def close(self) -> None:
         """Nothing to let go of."""
 

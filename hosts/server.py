@@ -9,6 +9,7 @@ answer carries the ``id`` back, so many requests share one connection:
     run       {grants, mode, mandate?, approvals?, templates?} + one argument blob a grant
                                      → results {receipts, nonces, errors, outputs} + one blob an output … → done {}
     cancel    {run_id, force?}       → {cancelled}
+    settle    {statement}            → results … → done {fates: {nonce: void | done | unknown}}
 
 An answer has ``op`` ``ok``, ``results``, ``done`` or ``error`` (with the error as data). What is no message is answered
 with a ``wire.*`` error and the connection is closed.
@@ -101,6 +102,7 @@ class _Connection:
             "describe": self._describe,
             "run": self._run,
             "cancel": self._cancel,
+            "settle": self._settle,
         }
 
     async def serve(self) -> None:
@@ -171,6 +173,17 @@ class _Connection:
         finally:
             self._dispatches.difference_update(begun)
         self._send({"op": "done", "id": message["id"]}, [])
+
+    async def _settle(self, message: Message, blobs: list[bytes]) -> None:
+        statement = message.get("statement")
+        again: list[tuple[Message, list[bytes]]] = []
+        fates = await self._host.settle(
+            statement if type(statement) is bytes else b"",
+            lambda results, kept: again.append((results, kept)),
+        )
+        for results, kept in again:
+            self._send({**results, "id": message["id"]}, kept)
+        self._send({"op": "done", "id": message["id"], "fates": fates}, [])
 
     async def _cancel(self, message: Message, blobs: list[bytes]) -> None:
         cancelled = self._host.cancel(str(message.get("run_id")), force=message.get("force") is True)

@@ -5,7 +5,7 @@
     ├── PackageError     package.*   an agent package that does not say what it must
     ├── RequestError     request.*   a request that cannot be taken
     ├── PlanError        plan.*      a plan with faults; carries every one of them
-    ├── AuthorityError   mandate.* approval.* grant.* receipt.* key.* gate.* plan_entry.* epoch.*   something was not allowed
+    ├── AuthorityError   mandate.* approval.* grant.* receipt.* key.* gate.* plan_entry.* epoch.* settlement.*   something was not allowed
     ├── ToolError        tool.*      a tool call that failed
     ├── BudgetError      budget.*    nothing left to spend
     ├── RunError         run.*       a run that cannot do what was asked of it
@@ -145,6 +145,7 @@ _FAMILIES: dict[str, type[DulyError]] = {
     "key": AuthorityError,
     "plan_entry": AuthorityError,
     "epoch": AuthorityError,
+    "settlement": AuthorityError,
     "gate": AuthorityError,
     "tool": ToolError,
     "budget": BudgetError,
