@@ -293,6 +293,34 @@ def test_depth_of_100_000_is_refused_in_bounded_memory(opening):
     assert peak < 2 << 20
 
 
+def test_deep_nesting_of_large_claims_is_refused_before_room_is_made_for_them():
+    """Each level claims as many items as a message of this size may have; a thousand levels would take gigabytes."""
+    data = b"\xdd\x00\x0f\xff\x00" * 1_000 + b"\xc0" * 1_000_000
+    tracemalloc.start()
+    assert_refused(data, "wire.too_deep")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+def test_text_full_of_header_bytes_is_no_nesting():
+    value = {"sig": bytes(range(0xDC, 0xE0)) * 500, "text": "\u07ff" * 100}
+    assert canon.decode(canon.encode(value)) == value
+
+
+@given(values, st.booleans())
+def test_the_quick_way_and_the_careful_way_agree(value, floats):
+    """``encode`` takes the second only for what the first does not like; both must give the same bytes."""
+    try:
+        careful = msgpack.packb(canon._ordered(value, "", 0, floats))
+    except WireError as error:
+        with pytest.raises(WireError) as caught:
+            canon.encode(value, floats=floats)
+        assert (caught.value.code, caught.value.place) == (error.code, error.place)
+    else:
+        assert msgpack.packb(canon._quickly(value, DEPTH_MAX, floats)) == careful
+
+
 def nested(depth: int) -> object:
     value: object = None
     for _ in range(depth):
