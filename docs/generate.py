@@ -3,7 +3,7 @@
     python docs/generate.py            write them
     python docs/generate.py --check    exit 1 where one is out of date
 
-``docs/errors.md`` lists every error code with its sentences. Every text of the source that reads like a code of a known
+``docs/protocol.md`` is made by ``protocol_page``, from the code itself. ``docs/errors.md`` lists every error code with its sentences. Every text of the source that reads like a code of a known
 family (``plan.cycle``) is one, event kinds aside; its sentence is the text that follows it in a call.
 """
 
@@ -17,9 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import protocol_page
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("protocol", "storage", "hosts", "actors", "cli")
 ERRORS = ROOT / "docs/errors.md"
+PROTOCOL = ROOT / "docs/protocol.md"
 
 
 @dataclass(frozen=True, order=True)
@@ -137,7 +140,7 @@ def _merged(found: list[Raised]) -> Iterator[Raised]:
 
 def documents() -> dict[Path, str]:
     """Every generated document with the text that it should have."""
-    return {ERRORS: errors_document()}
+    return {ERRORS: errors_document(), PROTOCOL: protocol_page.document(ROOT)}
 
 
 def main(arguments: list[str]) -> int:

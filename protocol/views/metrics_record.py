@@ -8,38 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..machine.phases import END_PHASES, Phase
+from .phase_moves import follows
 from .story import Told
 
 Facts = Mapping[str, Any]
 
-# The phase after an event of these kinds. ``run.ended`` names its own.
-PHASE_AFTER: Mapping[str, Phase] = {
-    "run.submitted": Phase.PLANNING,
-    "plan.drafted": Phase.READY,
-    "gate.asked": Phase.WAITING_APPROVAL,
-    "input.asked": Phase.WAITING_INPUT,
-    "step.started": Phase.RUNNING,
-    "verification.started": Phase.VERIFYING,
-    "replan.triggered": Phase.REPLAN_REQUIRED,
-}
-# Events of these kinds tell of something and move nothing.
-UNMOVED = frozenset(
-    (
-        "route.chosen",
-        "budget.reserved",
-        "budget.warned",
-        "budget.exhausted",
-        "step.succeeded",
-        "step.failed",
-        "step.checked",
-        "step.skipped",
-        "step.reused",
-        "step.late_result",
-        "verdict.reached",
-        "run.resumed",
-        "run.cancelled",
-    )
-)
+# What may still come in when a run has ended.
 AFTER_THE_END = frozenset(("step.late_result",))
 
 
@@ -73,13 +47,7 @@ def _phase_fits(state: _State, kind: str, facts: Facts) -> bool:
     before, state.phase = state.phase, after
     if before in END_PHASES:
         return kind in AFTER_THE_END and after == before
-    if kind == "run.ended":
-        return after == facts["end"] and after in END_PHASES
-    if after in END_PHASES:
-        return False
-    if kind in PHASE_AFTER:
-        return after == PHASE_AFTER[kind]
-    return kind not in UNMOVED or after == before
+    return follows(kind, before, after) and (kind != "run.ended" or after == facts["end"])
 
 
 def _always(state: _State, facts: Facts) -> bool:

@@ -9,8 +9,10 @@ import pytest
 
 from chance_world import World
 from duly.protocol.machine.events import KINDS, Event
+from duly.protocol.machine.phases import END_PHASES, Phase
 from duly.protocol.views.metrics import DEFINITIONS, Tally, tally
-from duly.protocol.views.metrics_record import duplicated_effects
+from duly.protocol.views.metrics_record import AFTER_THE_END, duplicated_effects
+from duly.protocol.views.phase_moves import BEGIN, MOVES, follows
 from duly.storage.recovery import Recorded, recorded
 from source_tree import CHECKOUT
 
@@ -340,6 +342,36 @@ def test_stories_by_chance_are_consistent_and_keep_to_their_plans():
         assert found[name].value == 1.0, f"{name} is lowered by {found[name].lowered_by}"
     for one in found.values():
         assert 0 < one.numerator <= one.denominator, f"{one.name} counts nothing here"
+
+
+def test_every_move_of_a_story_is_on_record_and_most_of_those_on_record_happen():
+    seen = set()
+    for seed in range(250):
+        world = World(seed)
+        world.live()
+        before = BEGIN
+        for entry in world.record.read_run("r1"):
+            kind, after = entry.event["kind"], entry.event["facts"]["phase"]
+            late = before in END_PHASES and kind in AFTER_THE_END
+            assert late or follows(kind, before, after), (
+                f"seed {seed}: {kind} from {before or 'nothing'} to {after}"
+            )
+            seen |= {(kind, before, after)}
+            before = after
+    known = {(kind, one, other) for kind, moves in MOVES.items() for one in moves for other in moves[one]}
+    rare = {move for move in known - seen if move[0] != "run.ended"}
+    assert rare <= {
+        ("input.asked", "READY", "WAITING_INPUT"),
+        ("input.asked", "REPLAN_REQUIRED", "WAITING_INPUT"),
+        ("replan.triggered", "READY", "REPLAN_REQUIRED"),
+        ("verification.started", "READY", "VERIFYING"),
+    }
+
+
+def test_only_verification_leads_to_completed():
+    assert [one for one in MOVES["run.ended"] if Phase.COMPLETED in MOVES["run.ended"][one]] == [
+        Phase.VERIFYING
+    ]
 
 
 def test_the_page_defines_exactly_these_metrics_by_kinds_that_exist():
