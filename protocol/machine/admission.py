@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..plan import refs, validate
 from ..plan.agent import BUDGET_NAMES
 from ..plan.plan import Plan, Step
-from ..wire import canon
 from ..wire.errors import AuthorityError, BudgetError, Fault, PlanError, WireError
 from .calls import step_key
 from .run import Run
@@ -55,7 +54,7 @@ def refused(run: Run, plan: Plan) -> PlanError | None:
         fault for index, step in enumerate(plan.steps) for fault in _cannot_run(step, f"steps/{index}")
     ]
     try:
-        canon.encode(plan.to_data())
+        plan.encoded()
     except WireError as error:
         faults.append(Fault((error.place or "").strip("/"), error.code, error.message))
     if faults:

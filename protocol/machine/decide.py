@@ -32,9 +32,14 @@ HANDLERS: Mapping[str, Callable[[Run, Any], list[Event]]] = {
     "approved": person.approved,
     "authority_refused": person.authority_refused,
     "rejected": person.rejected,
+    "edited": course.not_awaited,
+    "guided": course.not_awaited,
+    "amended": course.not_awaited,
     "answered": person.answered,
     "cancel_asked": person.cancel_asked,
     "steps_returned": outcomes.steps_returned,
+    "probed": course.not_awaited,
+    "policy_judged": course.not_awaited,
     "checks_returned": verification.checks_returned,
     "reads_wanted": verification.reads_wanted,
     "judged": verification.judged,
@@ -173,7 +178,7 @@ def _closing(before: Run, after: Run) -> list[Order]:
         orders.append(CancelCalls(("cancel", after.run_id)))
     if after.phase is Phase.COMPLETED and after.route == "orchestrated" and after.plan and after.binding:
         key = cache_key(after.agent, after.request)
-        if after.plan.origin in ("playbook", "model"):
+        if after.plan.origin in ("playbook", "model") and after.mandate.plan is None:
             orders.append(StorePlan(("store", key), key, after.plan, after.binding))
     return orders
 
@@ -181,6 +186,7 @@ def _closing(before: Run, after: Run) -> list[Order]:
 _SENTENCES: Mapping[str, str] = {
     "gate.already_decided": "Run {run} is {phase} and waits for no approval.",
     "run.ended": "Run {run} has ended: {phase}.",
+    "run.not_editable": "Run {run} is {phase}; a plan is edited while it waits for its approval.",
     "run.not_asked": "Run {run} is {phase} and waits for no answer.",
     "run.exists": "There is a run {run} already.",
     "run.not_waiting_for_that": "Run {run} is {phase} and does not wait for that.",

@@ -51,7 +51,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One step to dispatch. With ``template`` the arguments hold references to steps of the same dispatch."""
+    """One step to dispatch. With ``template`` the arguments hold references to steps of the same dispatch.
+
+    ``rows_max`` is how many rows the call may scan, 0 without a limit; so much is reserved for it.
+    """
 
     step_id: str
     attempt: int
@@ -63,6 +66,7 @@ class Call:
     template_digest: str
     timeout_seconds: int
     idempotency_key: str
+    rows_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,50 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckSteps:
-    """Ask the verifier for schema and rules of these steps' outputs."""
+class Probe:
+    """Ask whether a write whose outcome is unknown happened: ``call`` is a read, to be granted like any other.
+
+    Answered with ``Probed``, ``unknown`` where the probe fails.
+    """
+
+    key: Key
+    step_id: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePolicy:
+    """Evaluate a policy's expressions over one call, in a worker with a deadline; answered with ``PolicyJudged``.
+
+    ``expressions`` are the ``when`` texts of the policy's gates for this tool; one that is true, or that cannot be
+    evaluated, gates the call. ``facts`` are what they may name.
+    """
+
+    key: Key
+    step_id: str
+    expressions: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareChecks:
+    """Ask the verifier which reads it needs to check these steps' outputs; answered with ``ReadsWanted`` (``checks``)."""
 
     key: Key
     step_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSteps:
+    """Ask the verifier for schema, rules and recomputation of these steps' outputs, with its granted ``reads``.
+
+    ``rows_max`` is how many rows each read may scan, 0 without a limit.
+    """
+
+    key: Key
+    step_ids: tuple[str, ...]
+    reads: list[dict[str, Any]] = field(default_factory=list)
+    rows_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +136,16 @@ class PrepareVerification:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Give the verifier its granted reads and ask for the judgement."""
+    """Give the verifier its granted reads and ask for the judgement; with ``critic`` the critic is asked too.
+
+    ``rows_max`` is how many rows each read may scan, ``tokens_max`` what the critic may take; 0 without a limit.
+    """
 
     key: Key
     reads: list[dict[str, Any]] = field(default_factory=list)
+    critic: bool = False
+    rows_max: int = 0
+    tokens_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +178,9 @@ Order = (
     | LookUpPlan
     | Draft
     | Dispatch
+    | Probe
+    | JudgePolicy
+    | PrepareChecks
     | CheckSteps
     | PrepareVerification
     | Judge

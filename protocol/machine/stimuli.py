@@ -10,30 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from ..authority.approval import Approval
 from ..authority.mandate import Mandate
 from ..plan.agent import AgentSpec
 from ..plan.descriptor import Descriptor
+from ..plan.manifest import Policy
 from ..plan.plan import Plan
 from ..plan.request import Binding, Question, Request
 from ..wire.errors import DulyError
+from .stimulus import Stimulus
+from .work_stimuli import (
+    ChecksReturned,
+    Judged,
+    PolicyJudged,
+    Probed,
+    ReadsWanted,
+    StepOutcome,
+    StepsReturned,
+    VerifierLost,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stimulus:
-    kind: ClassVar[str]
-    now_ms: int
-    elapsed_ms: int = 0
-    fresh: str
-    cause: str = ""
-    order: tuple[str, ...] = ()
+class KeptResult:
+    """A trusted result of an earlier run. ``key`` is the step's key there; ``fingerprints`` are its sources' marks then."""
+
+    key: str
+    output: bytes
+    receipt: bytes = b""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted(Stimulus):
-    """A signed order. ``mandate_envelope`` was verified by the harness; ``submitter`` is the signer's key id."""
+    """A signed order. ``mandate_envelope`` was verified by the harness; ``submitter`` is the signer's key id.
+
+    ``submitter_name`` is the name of that key in the key ring, for a policy that names its approvers. ``from_run`` and
+    ``kept`` continue an earlier run. ``fingerprints`` are the sources as they are now: with a brought plan no draft says them.
+    """
 
     kind: ClassVar[str] = "submitted"
     mandate: Mandate
@@ -45,8 +61,14 @@ class Submitted(Stimulus):
     digests: Mapping[str, str]  # package parts: semantics, playbooks, policy, catalogue
     capabilities: list[str]
     has_model: bool = False
+    has_critic: bool = False
+    policy: Policy = field(default_factory=Policy)
     epoch: int = 0
     plan: Plan | None = None
+    submitter_name: str = ""
+    from_run: str = ""
+    kept: list[KeptResult] = field(default_factory=list)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +92,8 @@ class CacheReplied(Stimulus):
 class Drafted(Stimulus):
     """The planner's answer: a plan, a question, or an error (``plan.no_alternative``, ``model.none``, ...).
 
-    ``fingerprints`` are the sources as they are now: a kept result is used again only where its source is unchanged.
+    ``fingerprints`` are the sources as they are now, told with every draft: a kept result is used again only where its
+    source is unchanged. ``tokens`` and ``cost`` (millionths) are what the draft took.
     """
 
     kind: ClassVar[str] = "drafted"
@@ -79,16 +102,19 @@ class Drafted(Stimulus):
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
     error: DulyError | None = None
+    tokens: int = 0
+    cost: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approved(Stimulus):
-    """A verified approval; ``approver`` is the key id that signed it."""
+    """A verified approval; ``approver`` is the key id that signed it, ``approver_name`` that key's name in the key ring."""
 
     kind: ClassVar[str] = "approved"
     approval: Approval
     envelope: bytes
     approver: str
+    approver_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +133,35 @@ class Rejected(Stimulus):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Edited(Stimulus):
+    """A person's own version of the plan that waits at a plan gate. ``gate`` names that gate; empty means the open one."""
+
+    kind: ClassVar[str] = "edited"
+    plan: Plan
+    gate: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guided(Stimulus):
+    """A text of a person that every later draft takes into account."""
+
+    kind: ClassVar[str] = "guided"
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amended(Stimulus):
+    """Another objective, with the mandate that a person signed for it; the same run goes on. Verified like ``Submitted``."""
+
+    kind: ClassVar[str] = "amended"
+    request: Request
+    mandate: Mandate
+    envelope: bytes
+    submitter: str
+    submitter_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answered(Stimulus):
     kind: ClassVar[str] = "answered"
     text: str
@@ -119,79 +174,19 @@ class CancelAsked(Stimulus):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepOutcome:
-    """What became of one dispatched call. ``lost``: nobody can say, since the executor or host went away.
-
-    ``arguments`` is the digest of the bytes that the host ran. ``receipt`` is the signed envelope, checked.
-    """
-
-    step_id: str
-    attempt: int
-    wave: int
-    outcome: Literal["ok", "error", "unknown", "not_started", "lost"]
-    code: str = ""
-    message: str = ""
-    transient: bool = False
-    output: bytes | None = None
-    receipt: bytes | None = None
-    arguments: str = ""
-    host: str = ""
-    node: str = ""
-    started_ms: int = 0
-    ended_ms: int = 0
-    duration_us: int = 0
-    rows: int = 0
-    truncated: bool = False
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepsReturned(Stimulus):
-    kind: ClassVar[str] = "steps_returned"
-    outcomes: list[StepOutcome]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChecksReturned(Stimulus):
-    """The verifier's word on the outputs of single steps, before something that writes depends on them."""
-
-    kind: ClassVar[str] = "checks_returned"
-    checks: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsWanted(Stimulus):
-    """The reads that the verifier wants for its recomputation: ``{read_id, tool, arguments}`` each."""
-
-    kind: ClassVar[str] = "reads_wanted"
-    reads: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged(Stimulus):
-    """The verifier's judgement with every check's outcome."""
-
-    kind: ClassVar[str] = "judged"
-    outcome: Literal["pass", "fail", "inconclusive"]
-    reason: str
-    checks: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifierLost(Stimulus):
-    """The verifier could not be asked any more; its checks are not run."""
-
-    kind: ClassVar[str] = "verifier_lost"
-    error: DulyError
-
-
-@dataclass(frozen=True, kw_only=True)
 class Resumed(Stimulus):
-    """A new harness took the run over under a higher epoch. ``changed`` names what is no longer as it was."""
+    """A new harness took the run over under a higher epoch.
+
+    ``changed`` names what is no longer as it was: parts of the package, sources, and tools by their full names.
+    ``digests`` are the parts' digests as they are now. ``stalled`` is the code with which the run's package could not be
+    opened: then nothing can execute it until the next start.
+    """
 
     kind: ClassVar[str] = "resumed"
     epoch: int
     changed: list[str] = field(default_factory=list)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    stalled: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,9 +204,14 @@ STIMULI: tuple[type[Stimulus], ...] = (
     Approved,
     AuthorityRefused,
     Rejected,
+    Edited,
+    Guided,
+    Amended,
     Answered,
     CancelAsked,
     StepsReturned,
+    Probed,
+    PolicyJudged,
     ChecksReturned,
     ReadsWanted,
     Judged,
@@ -219,3 +219,31 @@ STIMULI: tuple[type[Stimulus], ...] = (
     Resumed,
     TimePassed,
 )
+
+__all__ = [
+    "STIMULI",
+    "Amended",
+    "Answered",
+    "Approved",
+    "AuthorityRefused",
+    "Bound",
+    "CacheReplied",
+    "CancelAsked",
+    "ChecksReturned",
+    "Drafted",
+    "Edited",
+    "Guided",
+    "Judged",
+    "KeptResult",
+    "PolicyJudged",
+    "Probed",
+    "ReadsWanted",
+    "Rejected",
+    "Resumed",
+    "StepOutcome",
+    "StepsReturned",
+    "Stimulus",
+    "Submitted",
+    "TimePassed",
+    "VerifierLost",
+]

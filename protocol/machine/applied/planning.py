@@ -53,7 +53,7 @@ def cache_replied(run: Run, event: Event) -> Run:
 
 
 def plan_drafted(run: Run, event: Event) -> Run:
-    plan = Plan.model_validate(value_of(event, "plan"))
+    plan = Plan.decoded(event.attached["plan"])
     playbook = event.facts.get("playbook") or ""
     known = not playbook or playbook in run.used_playbooks
     return replace(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...wire import canon
+from ...wire.errors import RunError
 from .. import calls, ends
 from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
-from ..stimuli import Resumed, TimePassed
+from ..stimuli import Resumed, Stimulus, TimePassed
 from .verification import time_is_up
 
 
@@ -53,3 +54,8 @@ def gate_timeout(run: Run, now_ms: int) -> list[Event]:
     if ttl is None or run.gate is None or now_ms < run.gate.asked_ms + ttl * 1000:
         return []
     return [ends.end(Phase.FAILED, "gate.timeout", "Nobody decided in time.", next_owner="person")]
+
+
+def not_awaited(run: Run, stimulus: Stimulus) -> list[Event]:
+    """What no phase waits for."""
+    raise RunError("run.not_waiting_for_that", f"Run {run.run_id} does not wait for {stimulus.kind}.")

@@ -57,7 +57,10 @@ def bring_plan(run: Run, plan: Plan) -> list[Event]:
         look_up=False,
         reason="person",
     )
-    return [chosen, *drafted_plan(run, plan, "")]
+    brought = plan.model_copy(
+        update={"origin": "person"}
+    )  # whatever its file says: it never gets into the cache
+    return [chosen, *drafted_plan(run, brought, "")]
 
 
 def bound(run: Run, stimulus: Bound) -> list[Event]:
@@ -157,7 +160,7 @@ def drafted_plan(run: Run, plan: Plan, playbook: str, fingerprints: Mapping[str,
     return [
         event(
             "plan.drafted",
-            {"plan": canon.encode(plan.to_data())},
+            {"plan": plan.encoded()},
             plan_id=plan.plan_id,
             version=plan.version,
             digest=plan.content_digest(),
