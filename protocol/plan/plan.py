@@ -7,17 +7,25 @@ on_failure``) plus ``kind`` and ``depends_on``. What "given, or none with a reas
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from ..wire import canon
-from ..wire.ids import Digest
-from ..wire.limits import ATTEMPTS_PER_STEP_MAX, TOOL_TIMEOUT_SECONDS_MAX
+from ..wire.ids import Digest, digest_bytes
+from ..wire.limits import (
+    ARTIFACT_BYTES_MAX,
+    ATTEMPTS_PER_STEP_MAX,
+    PLANS_KEPT_MAX,
+    TOOL_TIMEOUT_SECONDS_MAX,
+)
 from ..wire.model import Model
 from .descriptor import Effect
 from .rules import Rule
 from .scope import Scope
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Evidence = Literal["observation", "association", "causal"]
 
@@ -170,12 +178,40 @@ class Plan(Model):
     def content(self) -> dict[str, Any]:
         """The plan without plan_id, version, origin and provenance: a rejected plan cannot return under new ones."""
         data = self.to_data()
-        for name in ("plan_id", "version", "origin", "provenance"):
+        for name in _NOT_CONTENT:
             del data[name]
         return data
 
     def content_digest(self) -> Digest:
-        return canon.digest("plan", self.content())
+        """The digest of the canonical bytes of ``content``."""
+        entries = {name: data for name, data in self._entries().items() if name not in _NOT_CONTENT}
+        return digest_bytes("plan", canon.join_entries(entries))
+
+    def encoded(self) -> bytes:
+        """The canonical bytes of the plan. Raises ``WireError`` with the path of what has no canonical form."""
+        data = canon.join_entries(self._entries())
+        _keep(_PLANS, data, self)
+        return data
+
+    @staticmethod
+    def decoded(data: bytes) -> Plan:
+        """The plan of canonical bytes. Raises ``WireError``, or pydantic's ``ValidationError``."""
+        plan = _PLANS.get(data)
+        if plan is None:
+            plan = Plan.model_validate(canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX))
+            _keep(_PLANS, data, plan)
+        return plan
+
+    def _entries(self) -> dict[str, bytes]:
+        """The canonical bytes of every field. Copies of a plan under another number share their list of steps, so the
+        steps are encoded once for all of them."""
+        known = _STEPS.get(id(self.steps))
+        if known is not None and known[0] is self.steps:
+            head = self.model_dump(mode="python", by_alias=True, exclude={"steps"})
+            return {**canon.encode_entries(head), "steps": known[1]}
+        entries = canon.encode_entries(self.to_data())
+        _keep(_STEPS, id(self.steps), (self.steps, entries["steps"]))
+        return entries
 
     def step(self, step_id: str) -> Step:
         """The step of that id; ``KeyError`` where there is none."""
@@ -183,3 +219,18 @@ class Plan(Model):
             if step.step_id == step_id:
                 return step
         raise KeyError(step_id)
+
+
+# Plans are frozen, their lists too by agreement, and a plan of a thousand steps costs many milliseconds to encode or read.
+_STEPS: dict[
+    int, tuple[list[Step], bytes]
+] = {}  # by identity, which the list beside it keeps from being given again
+_PLANS: dict[bytes, Plan] = {}
+_NOT_CONTENT = frozenset(("plan_id", "version", "origin", "provenance"))
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Remembers a value, and forgets the oldest of too many."""
+    kept[key] = value
+    while len(kept) > PLANS_KEPT_MAX:
+        kept.pop(next(iter(kept)), None)

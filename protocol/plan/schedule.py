@@ -58,17 +58,6 @@ def is_concurrent(level: Sequence[Step], descriptors: Mapping[str, Descriptor]) 
     return len(level) >= 2 and all(reads_only(step, descriptors) for step in level)
 
 
-def ancestors(plan: Plan) -> dict[str, set[str]]:
-    """Every step's direct and indirect dependencies. The plan has no cycle."""
-    found: dict[str, set[str]] = {}
-    by_id = {step.step_id: step for step in plan.steps}
-    for level in levels(plan):
-        for name in level:
-            needs = dependencies(by_id[name])
-            found[name] = set(needs).union(*(found.get(need, set()) for need in needs))
-    return found
-
-
 def by_level(plan: Plan, wanted: Callable[[str], bool]) -> list[list[Step]]:
     """The levels of a plan, each reduced to the wanted steps, empty levels left out."""
     by_id = {step.step_id: step for step in plan.steps}

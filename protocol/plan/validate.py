@@ -13,6 +13,7 @@ from ..wire.errors import DulyError, Fault, PlanError
 from ..wire.ids import is_name
 from ..wire.limits import STEPS_MAX
 from . import refs, schema
+from .ancestors import Ancestors
 from .descriptor import Descriptor
 from .plan import Nothing, Plan, ReadBack, Step
 from .schedule import dependencies, levels_of
@@ -33,12 +34,13 @@ def faults_of(plan: Plan, descriptors: Mapping[str, Descriptor], scope: Scope | 
     faults = _size(plan)
     faults += _graph(plan)
     known = frozenset(step.step_id for step in plan.steps)
-    above = _ancestors(plan)
+    above = Ancestors(plan)
+    digests = {name: descriptor.digest() for name, descriptor in descriptors.items()}
     by_id = {step.step_id: step for step in plan.steps}
     for index, step in enumerate(plan.steps):
         path = f"steps/{index}"
-        faults += _contract(step, path, descriptors)
-        faults += _references(step, path, known, above.get(step.step_id, set()), by_id, descriptors)
+        faults += _contract(step, path, descriptors, digests)
+        faults += _references(step, path, known, above, by_id, descriptors)
         faults += _failure(step, path)
     if plan.report_step is not None and plan.report_step not in known:
         faults.append(Fault("report_step", "plan.unknown_step", f"there is no step {plan.report_step}."))
@@ -107,17 +109,9 @@ def _graph(plan: Plan) -> list[Fault]:
     return faults
 
 
-def _ancestors(plan: Plan) -> dict[str, set[str]]:
-    """Ancestors by plain search; safe on plans with cycles and dangling names."""
-    needs = {step.step_id: dependencies(step) for step in plan.steps}
-    found: dict[str, set[str]] = {}
-    for level in levels_of([(name, [n for n in wants if n in needs]) for name, wants in needs.items()]):
-        for name in level:
-            found[name] = set(needs[name]).union(*(found.get(need, set()) for need in needs[name]))
-    return found
-
-
-def _contract(step: Step, path: str, descriptors: Mapping[str, Descriptor]) -> list[Fault]:
+def _contract(
+    step: Step, path: str, descriptors: Mapping[str, Descriptor], digests: Mapping[str, str]
+) -> list[Fault]:
     contract = step.tool_contract
     if not step.objective.strip():
         return [Fault(f"{path}/objective", "plan.objective", "a step names the uncertainty that it reduces.")]
@@ -143,7 +137,7 @@ def _contract(step: Step, path: str, descriptors: Mapping[str, Descriptor]) -> l
             )
         ]
     faults = []
-    if contract.tool.descriptor != descriptor.digest():
+    if contract.tool.descriptor != digests[contract.tool.full_name]:
         faults.append(
             Fault(
                 f"{path}/tool_contract/tool/descriptor",
@@ -216,7 +210,7 @@ def _references(
     step: Step,
     path: str,
     known: frozenset[str],
-    above: set[str],
+    above: Ancestors,
     by_id: Mapping[str, Step],
     descriptors: Mapping[str, Descriptor],
 ) -> list[Fault]:
@@ -227,7 +221,7 @@ def _references(
             faults.append(
                 Fault(f"{path}/inputs/artifacts/{name}", "plan.unknown_step", f"there is no step {target}.")
             )
-        elif target not in above:
+        elif not above.come_before(target, step.step_id):
             faults.append(
                 Fault(
                     f"{path}/inputs/artifacts/{name}",
@@ -244,7 +238,7 @@ def _references(
         producer = by_id.get(ref.step_id)
         if producer is None:
             continue
-        if ref.step_id not in above and ref.step_id != step.step_id:
+        if ref.step_id != step.step_id and not above.come_before(ref.step_id, step.step_id):
             faults.append(
                 Fault(where + place, "plan.not_an_ancestor", f"{ref.step_id} does not come before this step.")
             )

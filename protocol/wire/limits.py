@@ -138,3 +138,4 @@ ACTOR_RETURNS_SECONDS_MAX = 60  # Ray starts an actor again in seconds; a busy m
 EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this much later
 HOST_RETURNS_SECONDS_MAX = 30  # the supervisor starts a host again within its backoff and its start
 FATES_KEPT = 256  # results of effects that a write host keeps for a harness that lost them
+PLANS_KEPT_MAX = 16  # plans whose canonical bytes are kept; a large one has nearly a megabyte
