@@ -16,8 +16,8 @@ from ..authority.approval import Approval
 from ..authority.mandate import Mandate
 from ..plan.agent import AgentSpec
 from ..plan.descriptor import Descriptor
-from ..plan.manifest import Policy
 from ..plan.plan import Plan
+from ..plan.policy import Policy
 from ..plan.request import Binding, Question, Request
 from ..wire.errors import DulyError
 from .stimulus import Stimulus

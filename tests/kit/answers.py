@@ -45,7 +45,8 @@ class Answers:
     """``tools`` maps full tool names to functions of keyword arguments that give plain values.
 
     ``bind`` and ``draft`` stand for the planner; ``draft`` gives a plan, a question, or an error. ``cached`` is what the
-    plan cache has. ``judge`` changes the checks before they are judged. ``fingerprints`` are the sources' marks.
+    plan cache has. ``judge`` changes the checks before they are judged, ``probe`` says whether a write happened, ``policy``
+    whether a call is gated. ``fingerprints`` are the sources' marks.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -55,6 +56,8 @@ class Answers:
     )
     cached: Callable[[Run], dict[str, Any]] = lambda run: {"outcome": "miss"}
     judge: Callable[[Run, list[Check]], list[Check]] = lambda run, checks: checks
+    probe: Callable[[Run, effects.Probe], tuple[str, Any]] = lambda run, order: ("unknown", None)
+    policy: Callable[[Run, effects.JudgePolicy], bool] = lambda run, order: True
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     one_by_one: bool = False  # every call of a concurrent level comes back in a message of its own
     called: list[tuple[str, str, Any]] = field(default_factory=list)  # step, tool, arguments
@@ -83,6 +86,14 @@ class Answers:
                 outcomes = self.dispatch(driver, order)
                 for group in ([one] for one in outcomes) if self.one_by_one else [outcomes]:
                     yield stimulus(stimuli.StepsReturned, outcomes=group)
+            case effects.Probe():
+                outcome, value = self.probe(run, order)
+                data = None if value is None else canon.encode(to_tagged(value))
+                yield stimulus(stimuli.Probed, step_id=order.step_id, outcome=outcome, output=data)
+            case effects.JudgePolicy():
+                yield stimulus(stimuli.PolicyJudged, step_id=order.step_id, gated=self.policy(run, order))
+            case effects.PrepareChecks():
+                yield stimulus(stimuli.ReadsWanted, reads=[], purpose="checks")
             case effects.CheckSteps():
                 checks = [check for name in order.step_ids for check in _output_checks(run, name)]
                 yield stimulus(stimuli.ChecksReturned, checks=_data(self.judge(run, checks)))
