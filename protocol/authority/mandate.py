@@ -43,6 +43,7 @@ class Mandate(Document):
     scope: Scope = Field(default_factory=Scope)
     budget: dict[str, int]
     shadow: bool = False
+    from_run: str | None = None  # the ended run whose results this one may use
     plan: str | None = None  # content digest of a plan that the person brings
     issued_ms: int
     expires_ms: int

@@ -6,7 +6,7 @@
     [tools.<server>]     kind = metrics | report | sql | python | sqlite
     [sources.<name>]     kind = duckdb: a Parquet, CSV or DuckDB file, and what prepares it
     [models]             none in this version
-    [policy]             cost line, sensitive sources, approvers, mandatory checks
+    [policy]             cost line, sensitive sources, approvers, gates, mandatory checks (``policy``)
 
 TOML gives one key one type, so ``[agents.defaults]`` and ``[[agents]]`` cannot stand in one file; ``[[agents]]`` alone
 is read as well. The weights and the threshold of the route are fixed in code (``route``): no field sets them.
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from ..wire.limits import TOOL_TIMEOUT_SECONDS_MAX
 from ..wire.model import Model
 from .agent import BUDGET_NAMES, AgentSpec, GateMode, Planning, Schedule, Tier
-from .rules import Rule
+from .policy import Policy as Policy
 
 OWN_FOLDERS = ("journal", "plan_cache", "artifacts", "packages", "keys", "run")
 BUILT_IN_TOOLS: dict[str, tuple[str, ...]] = {
@@ -203,25 +203,6 @@ class SourceEntry(Model):
     table: str | None = None
     nulls: list[str] = Field(default_factory=lambda: [""])
     prepare: Prepare | None = None
-
-
-class PolicyCheck(Model):
-    """Checks that every step with this tool, or with this kind of output, gets whatever its plan says."""
-
-    tool: str | None = None
-    output: str | None = None
-    rules: list[Rule] = Field(default_factory=list)
-    tolerance: float | int = 0
-    recompute: bool = False
-
-
-class Policy(Model):
-    """``[policy]``. ``cost_line`` is in millionths of the currency unit; ``approvers`` are names of keys."""
-
-    cost_line: int = Field(default=1_000_000, ge=0)
-    sensitive_sources: list[str] = Field(default_factory=list)
-    approvers: list[str] = Field(default_factory=list)
-    checks: list[PolicyCheck] = Field(default_factory=list)
 
 
 class Manifest(Model):

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from ..wire.ids import is_name
 from ..wire.limits import PACKAGE_FILE_BYTES_MAX
+from . import expression
 from .manifest import (
     TOOL_KINDS,
     AgentEntry,
@@ -37,7 +39,8 @@ def parse_manifest(data: bytes, place: str) -> Manifest:
     """The manifest in ``data``; ``place`` is the file's name in errors.
 
     Raises ``PackageError`` with every fault. Codes: ``package.manifest`` (a field), ``package.toml`` (no TOML),
-    ``package.too_large``, ``package.unknown_tool``, ``package.unknown_source``, ``package.routing_fixed``.
+    ``package.too_large``, ``package.unknown_tool``, ``package.unknown_source``, ``package.expression`` (a condition of
+    the policy), ``package.routing_fixed``.
     """
     tree, places = _read(data, place)
     if places.faults:
@@ -236,7 +239,20 @@ class _Sections:
                 self.places.add((*at, "tool"), "package.unknown_tool", message)
             if not check.rules and not check.recompute:
                 self.places.add(at, _CODE, "A check has rules, or recompute = true.")
+        self._policy_gates(policy)
         return policy
+
+    def _policy_gates(self, policy: Policy) -> None:
+        for index, name in enumerate(policy.approvers):
+            if not is_name(name):
+                self.places.add(("policy", "approvers", index), _CODE, "This is no name of a key.")
+        for index, gate in enumerate(policy.gates):
+            at: Path = ("policy", "gates", index)
+            if gate.tool not in self.known_tools:
+                message = unknown("tool", gate.tool, self.known_tools)
+                self.places.add((*at, "tool"), "package.unknown_tool", message)
+            for sentence in expression.faults_of(gate.when) if gate.when is not None else ():
+                self.places.add((*at, "when"), "package.expression", sentence)
 
 
 def _no_field(name: str, known: tuple[str, ...]) -> tuple[str, str]:

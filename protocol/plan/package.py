@@ -17,7 +17,7 @@ from ..wire.ids import Digest, digest_bytes
 from ..wire.limits import PACKAGE_FILES_MAX
 from . import semantics_yaml
 from .agent import AgentSpec
-from .manifest import Manifest, PythonTools
+from .manifest import AgentEntry, Manifest, PythonTools
 from .manifest_toml import parse_manifest
 from .places import Places, refusal, unknown
 from .playbook import Playbook
@@ -53,12 +53,19 @@ class Package:
         """
         agents = self.manifest.agents
         if name is None:
-            return agents[0].resolved(self.manifest.defaults)
+            return self._resolved(agents[0])
         for entry in agents:
             if entry.name == name:
-                return entry.resolved(self.manifest.defaults)
+                return self._resolved(entry)
         message = unknown("agent", name, [entry.name for entry in agents])
         raise PackageError("package.unknown_agent", message, place=self.place)
+
+    def _resolved(self, entry: AgentEntry) -> AgentSpec:
+        """An agent with its defaults. What the policy gates in every tier is gated for it, whatever its own entry says."""
+        agent = entry.resolved(self.manifest.defaults)
+        gated = [name for name in self.manifest.policy.gated() if name in agent.tools]
+        names = list(dict.fromkeys((*agent.gated_tools, *gated)))
+        return agent.model_copy(update={"gated_tools": names})
 
     def playbook(self, name: str) -> Playbook:
         """The playbook of that name. Raises ``RequestError`` ``request.unknown_playbook``."""

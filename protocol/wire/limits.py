@@ -139,3 +139,6 @@ EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this m
 HOST_RETURNS_SECONDS_MAX = 30  # the supervisor starts a host again within its backoff and its start
 FATES_KEPT = 256  # results of effects that a write host keeps for a harness that lost them
 PLANS_KEPT_MAX = 16  # plans whose canonical bytes are kept; a large one has nearly a megabyte
+EXPRESSION_CHARS_MAX = 2_000  # a condition is read by the people whom it protects
+EXPRESSION_DEPTH_MAX = 24  # brackets inside brackets; a recursive compiler has a stack, and a reader a head
+POLICY_SECONDS_MAX = 2  # a condition that takes longer is no condition; the gate asks instead
