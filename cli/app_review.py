@@ -9,12 +9,37 @@ import typer
 Home = Annotated[
     str | None, typer.Option("--home", metavar="DIR", help="The data directory; else $DULY_HOME.")
 ]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+Events = Annotated[bool, typer.Option("--json", help="Print JSON, one document a line, and nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on one line, and nothing else.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the application, in the order in which help lists them."""
+    app.command()(watch)
     app.command()(metrics)
+
+
+def watch(
+    run: Run,
+    after: Annotated[
+        int, typer.Option("--after", metavar="SEQ", help="Only events with a number above this one.")
+    ] = -1,
+    home: Home = None,
+    json: Events = False,
+) -> int:
+    """Follow a run to its next stop. Ctrl-C stops the watching, not the run.
+
+    Exit codes as for `duly run`; 130 after Ctrl-C.
+
+    Example:
+
+        duly watch r4k2m9qxw7
+    """
+    from . import watch as command
+    from .records import home_of
+
+    return command.watch(home_of(home), run, after=after, json=json)
 
 
 def metrics(
