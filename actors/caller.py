@@ -22,10 +22,12 @@ class Transport(Protocol):
     happened.
     """
 
-    async def send(self, role: Role, index: int, envelopes: list[bytes], blobs: list[bytes]) -> Parcel: ...
+    async def send(
+        self, role: Role, index: int, envelopes: list[bytes], blobs: list[bytes], node: str = ""
+    ) -> Parcel: ...
 
-    def count(self, role: Role) -> int:
-        """How many actors of a role there are."""
+    def count(self, role: Role, node: str = "") -> int:
+        """How many actors of a role there are, on one node where one is named."""
 
 
 class Caller:
@@ -49,8 +51,12 @@ class Caller:
         run_id: str = "",
         cause: str = "",
         index: int = 0,
+        node: str = "",
     ) -> tuple[T, list[bytes]]:
-        """The answer of an actor. Raises the error that it answered with, or ``RuntimeFault``."""
+        """The answer of an actor (on ``node``, where one is named), blobs beside it.
+
+        Raises the error that it answered with, or ``RuntimeFault``.
+        """
         envelope = Envelope(
             id=self._new_id(),
             kind=NAMES[type(body)],
@@ -61,7 +67,7 @@ class Caller:
             epoch=self.epoch,
             body=body.to_data(),
         )
-        replies, attached = await self._transport.send(role, index, [pack(envelope)], list(blobs))
+        replies, attached = await self._transport.send(role, index, [pack(envelope)], list(blobs), node)
         reply = read_reply(replies[0])
         if not isinstance(reply, want):
             raise RuntimeFault("runtime.wrong_reply", f"The {role} answered with {type(reply).__name__}.")

@@ -91,6 +91,19 @@ class CallsRan(Model):
     results: list[CallResult]
 
 
+class SettleCalls(Model):
+    """To an executor of the harness's node: ask the write host what became of effects (a signed ``Settlement``)."""
+
+    statement: bytes
+
+
+class CallsSettled(Model):
+    """Fates by nonce (``void``, ``done``, ``unknown``), and the results of those that are done."""
+
+    fates: dict[str, str]
+    ran: CallsRan
+
+
 class DescribePackage(Model):
     """To an executor: the descriptors of a package's tools, as this node's hosts describe them."""
 
@@ -101,6 +114,13 @@ class PackageDescribed(Model):
     """Blob 0 holds the descriptors: full name to data."""
 
     count: int
+
+
+class KeepPackage(Model):
+    """To an executor whose node lacks a package snapshot: its files. Blob i is the file ``names[i]``."""
+
+    package: str
+    names: list[str]
 
 
 class CancelRun(Model):
@@ -215,6 +235,9 @@ KINDS: dict[str, type[Model]] = {
     "calls.run": RunCalls,
     "calls.ran": CallsRan,
     "calls.cancel": CancelRun,
+    "calls.settle": SettleCalls,
+    "calls.settled": CallsSettled,
+    "package.keep": KeepPackage,
     "package.describe": DescribePackage,
     "package.described": PackageDescribed,
     "done": Done,

@@ -1,7 +1,8 @@
 """The executor's service: granted calls go to this node's hosts, signed results come back.
 
 An executor checks what it can before it bothers a host (signature and epoch of the grants, digests of the arguments),
-and adds nothing: it holds no credential and cannot change what was granted.
+and adds nothing: it holds no credential and cannot change what was granted. A node that lacks the package of a grant
+says so before anything runs; the harness then brings it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from duly.hosts.client import HostClient
 from duly.protocol.authority.grant import Grant, arguments_digest_of
 from duly.protocol.wire import canon
 from duly.protocol.wire.envelope import Envelope
-from duly.protocol.wire.errors import AuthorityError, DulyError, WireError
+from duly.protocol.wire.errors import AuthorityError, DulyError, PackageError, WireError
+from duly.storage.packages import PackageStore, digest
 
+from ..host_calls import ask_patiently, run_patiently
 from ..messages import (
     CallResult,
     CallsRan,
     CancelRun,
     DescribePackage,
     Done,
+    KeepPackage,
     PackageDescribed,
     RunCalls,
 )
@@ -28,18 +32,30 @@ from ..service import Reply, Service
 
 
 class ExecutorService:
-    """``hosts`` maps host classes to clients of this node's hosts; ``keys`` are the harness's public keys."""
+    """``hosts`` maps host classes to clients of this node's hosts; ``keys`` are the harness's public keys;
+    ``packages`` are the snapshots that these hosts read."""
 
     def __init__(
-        self, node: str, hosts: Mapping[str, HostClient], keys: Callable[[], Mapping[str, bytes]]
+        self,
+        node: str,
+        hosts: Mapping[str, HostClient],
+        keys: Callable[[], Mapping[str, bytes]],
+        packages: PackageStore,
     ) -> None:
         self._node = node
         self._hosts = hosts
         self._keys = keys
+        self._packages = packages
 
     def service(self) -> Service:
         return Service(
-            "executor", {RunCalls: self.run_calls, CancelRun: self.cancel, DescribePackage: self.describe}
+            "executor",
+            {
+                RunCalls: self.run_calls,
+                CancelRun: self.cancel,
+                DescribePackage: self.describe,
+                KeepPackage: self.keep,
+            },
         )
 
     async def run_calls(self, body: RunCalls, blobs: list[bytes], envelope: Envelope) -> Reply:
@@ -51,7 +67,8 @@ class ExecutorService:
         results: list[CallResult] = []
         outputs: list[bytes] = []
         try:
-            async for group in host.run(
+            async for group in run_patiently(
+                host,
                 body.grants,
                 arguments,
                 mode=body.mode,
@@ -73,6 +90,8 @@ class ExecutorService:
 
     def _check(self, body: RunCalls, blobs: list[bytes]) -> None:
         grants, _ = Grant.open_all(body.grants, self._keys())
+        for package in {grant.package for grant in grants}:
+            self._packages.path(package)
         by_nonce = {grant.nonce: grant for grant in grants}
         for call in body.calls:
             grant = by_nonce.get(call.nonce)
@@ -87,13 +106,26 @@ class ExecutorService:
 
     async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
         for host in self._hosts.values():
-            await host.cancel(body.run_id)  # reads are killed; an effect that runs is left to finish, so it is known
+            await host.cancel(
+                body.run_id
+            )  # reads are killed; an effect that runs is left to finish, so it is known
         return Reply(Done())
 
     async def describe(self, body: DescribePackage, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The descriptors of a package's tools, as the hosts of this node describe them."""
-        found = {one.full_name: one.to_data() for one in await self._hosts["read"].describe(body.package)}
+        described = await ask_patiently(lambda: self._hosts["read"].describe(body.package))
+        found = {one.full_name: one.to_data() for one in described}
         return Reply(PackageDescribed(count=len(found)), [canon.encode(found)])
+
+    async def keep(self, body: KeepPackage, blobs: list[bytes], envelope: Envelope) -> Reply:
+        """Keeps a package snapshot for this node's hosts, which hash it once more when they read it."""
+        if len(body.names) != len(blobs):
+            raise WireError("wire.blob_count", f"{len(body.names)} files were announced, {len(blobs)} came.")
+        files = dict(zip(body.names, blobs, strict=True))
+        if digest(files) != body.package:
+            raise PackageError("package.changed", "These files are not the snapshot that they came as.")
+        self._packages.put(files)
+        return Reply(Done())
 
 
 def _result(

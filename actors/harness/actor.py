@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import threading
+import signal
 from typing import Any
 
 import ray
@@ -16,6 +17,7 @@ from ..runtime.settings import NAMESPACE, Settings
 from ..runtime.transport import RayTransport
 from .runtime import HarnessRuntime
 
+log = logging.getLogger("duly")
 CONTROL: dict[Role, str] = {
     "planner": "planner",
     "verifier": "verifier",
@@ -33,9 +35,11 @@ class Harness:
         self._transport = RayTransport(CONTROL, NAMESPACE)
         self._runtime: HarnessRuntime | None = None
         self._starting: asyncio.Future[None] | None = None
-        if ray.get_runtime_context().was_current_actor_reconstructed:
-            # Whoever created the first incarnation has left: this one asks itself to start, once it can be asked.
-            threading.Thread(target=_ask_to_start, args=(name,), daemon=True).start()
+        context = ray.get_runtime_context()
+        if context.was_current_actor_reconstructed:
+            # Whoever created the first incarnation has left. Ray refuses calls of an actor that is being started again,
+            # unless it may repeat them, and starting happens once however often it is asked for.
+            context.current_actor.started_again.options(max_task_retries=-1).remote()
 
     async def started(self) -> dict[str, Any]:
         """Starts, once, and tells who this is."""
@@ -45,6 +49,10 @@ class Harness:
         await self._starting
         return {"role": "Harness", "pid": os.getpid()}
 
-
-def _ask_to_start(name: str) -> None:
-    ray.get_actor(name, namespace=NAMESPACE).started.remote()
+    async def started_again(self) -> None:
+        """Starts after a death. A harness that cannot is no use to anybody: the runtime ends, and its log says why."""
+        try:
+            await self.started()
+        except Exception:
+            log.exception("the harness cannot go on")
+            os.kill(self._settings.supervisor, signal.SIGTERM)

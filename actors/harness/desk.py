@@ -7,20 +7,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Protocol
 
 from duly import __version__
-from duly.protocol.authority.approval import Approval
-from duly.protocol.machine import gates, stimuli
+from duly.protocol.machine import gates
 from duly.protocol.machine.run import Run
-from duly.protocol.plan.request import new_request
-from duly.protocol.wire.errors import AuthorityError, DulyError, RunError, WireError
+from duly.protocol.wire.errors import DulyError, RunError, WireError
 from duly.storage.recovery import Recorded
 
 from ..caller import Caller
 from ..messages import CacheAct, CacheSaid
 from .clock import Clock
 from .core import HarnessCore
+from .decisions import Decisions
 from .fields import Fields, request_in, run_named
 from .followers import Followers
 from .packages import Packages
+from .people import People
 from .preview import Preview
 from .submission import Submission
 
@@ -49,8 +49,9 @@ class Desk:
         record: Record,
         caller: Caller,
         clock: Clock,
-        people: Callable[[], Mapping[str, bytes]],
+        people: People,
         about: Callable[[], Awaitable[dict[str, Any]]],
+        again: Callable[[Run], Awaitable[None]],
         stop: Callable[[], None],
     ) -> None:
         self._core = core
@@ -61,8 +62,8 @@ class Desk:
         self._record = record
         self._caller = caller
         self._clock = clock
-        self._people = people
         self._about = about
+        self._again = again
         self._stop = stop
         self._ops: dict[str, Callable[[Fields], AsyncIterator[Answer]]] = {
             "hello": self._hello,
@@ -72,14 +73,12 @@ class Desk:
             "submit": self._submit,
             "follow": self._follow,
             "gate": self._gate,
-            "approve": self._approve,
-            "reject": self._reject,
-            "answer": self._answer,
-            "cancel": self._cancel,
+            "resume": self._resume,
             "runs": self._runs,
             "status": self._status,
             "cache": self._cache,
             "down": self._down,
+            **Decisions(core, submission, record.history, people, clock, self._followed, self._run).ops(),
         }
 
     def serve(self, op: str, fields: Fields) -> AsyncIterator[Answer]:
@@ -186,75 +185,11 @@ class Desk:
             "last": True,
         }
 
-    async def _approve(self, fields: Fields) -> AsyncIterator[Answer]:
+    async def _resume(self, fields: Fields) -> AsyncIterator[Answer]:
+        """Every unfinished run goes on by itself when the harness starts; one that nothing could execute is tried again."""
         run_id = run_named(fields)
-        envelope = fields.get("approval")
-        if type(envelope) is not bytes:
-            raise AuthorityError("approval.malformed", "An approval is a signed document.")
-        self._run(run_id)
-        try:
-            approval, approver = Approval.open(envelope, self._people())
-        except AuthorityError as error:
-            refused = error
-            await self._core.post(
-                run_id,
-                lambda now, fresh: stimuli.AuthorityRefused(now_ms=now, fresh=fresh, error=refused),
-                person=True,
-            )
-            raise
-        async for answer in self._decided(
-            run_id,
-            fields,
-            lambda now, fresh: stimuli.Approved(
-                now_ms=now, fresh=fresh, approval=approval, envelope=envelope, approver=approver
-            ),
-        ):
-            yield answer
-
-    async def _reject(self, fields: Fields) -> AsyncIterator[Answer]:
-        gate, feedback = str(fields.get("gate", "")), fields.get("feedback")
-        async for answer in self._decided(
-            run_named(fields),
-            fields,
-            lambda now, fresh: stimuli.Rejected(
-                now_ms=now, fresh=fresh, gate=gate, feedback=feedback if type(feedback) is str else None
-            ),
-        ):
-            yield answer
-
-    async def _answer(self, fields: Fields) -> AsyncIterator[Answer]:
-        text = new_request(str(fields.get("text", ""))).text
-        async for answer in self._decided(
-            run_named(fields), fields, lambda now, fresh: stimuli.Answered(now_ms=now, fresh=fresh, text=text)
-        ):
-            yield answer
-
-    async def _cancel(self, fields: Fields) -> AsyncIterator[Answer]:
-        reason = str(fields.get("reason", "a person"))[:500]
-        async for answer in self._decided(
-            run_named(fields),
-            fields,
-            lambda now, fresh: stimuli.CancelAsked(now_ms=now, fresh=fresh, reason=reason),
-        ):
-            yield answer
-
-    async def _decided(
-        self, run_id: str, fields: Fields, make: Callable[[int, str], stimuli.Stimulus]
-    ) -> AsyncIterator[Answer]:
-        """A person's decision, and what follows from it up to the next stop."""
-        run = self._run(run_id)
-        if run_id not in self._core.runs:
-            raise RunError("run.ended", f"Run {run_id} has ended: {run.phase}.")
-        if fields.get("detach"):
-            await self._core.post(run_id, make, person=True)
-            yield {"accepted": True, "last": True}
-            return
-        seen = max((record.seq for record in self._record.history(run_id)), default=-1)
-
-        async def begin() -> None:
-            await self._core.post(run_id, make, person=True)
-
-        async for answer in self._followed(run_id, seen, begin):
+        await self._again(self._run(run_id))
+        async for answer in self._follow(fields):
             yield answer
 
     async def _runs(self, fields: Fields) -> AsyncIterator[Answer]:

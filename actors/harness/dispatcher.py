@@ -1,30 +1,55 @@
-"""Dispatches: signs the grants of a level, spreads reads over the executors, and brings the outcomes back."""
+"""Dispatches: signs the grants of a level, spreads reads over the executors, and brings the outcomes back.
+
+What has effects goes to the harness's own node: there is one sink, and one ledger of used grants that guards it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
 
 from duly.protocol.machine import gates
 from duly.protocol.machine.effects import Call, Dispatch
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome, StepsReturned, Stimulus
 from duly.protocol.wire.errors import DulyError
+from duly.protocol.wire.limits import ACTOR_TRIES_MAX
 
 from ..caller import Caller
-from ..messages import CallsRan, RunCalls
+from ..messages import CallsRan, Done, KeepPackage, RunCalls
+from .again import AWAY, once
 from .clock import Clock
 from .grants import Granted, ReceiptReader, Signer, Wanted, lost
 
 Post = Callable[[str, Callable[[int, str], Stimulus]], object]
 
 
+class Place(TypedDict):
+    """Which executor: its number among those of a node, or of all."""
+
+    index: int
+    node: str
+
+
 class Dispatcher:
-    def __init__(self, caller: Caller, signer: Signer, reader: ReceiptReader, clock: Clock) -> None:
+    """``node`` is the harness's own; ``snapshot`` gives the files of a package, for a node that lacks it."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        signer: Signer,
+        reader: ReceiptReader,
+        clock: Clock,
+        node: str,
+        snapshot: Callable[[str], Mapping[str, bytes]],
+    ) -> None:
         self._caller = caller
         self._signer = signer
         self._reader = reader
         self._clock = clock
+        self._node = node
+        self._snapshot = snapshot
         self._next = 0
 
     async def run(self, run: Run, order: Dispatch, post: Post) -> None:
@@ -67,13 +92,15 @@ class Dispatcher:
     async def _ask(
         self, run: Run, body: RunCalls, granted: Granted, index: int, wave: int
     ) -> list[StepOutcome]:
-        try:
-            ran, blobs = await self._caller.ask(
-                "executor", body, CallsRan, blobs=granted.arguments, run_id=run.run_id, index=index
-            )
+        async def ask() -> list[StepOutcome]:
+            ran, blobs = await self._run(run, body, granted, index)
             return self._reader.outcomes(granted, ran, blobs, wave)
+
+        try:
+            return await once(ask)
         except DulyError as error:
-            if error.code in ("runtime.actor_lost", "runtime.host_lost"):
+            # A fault of ours leaves open what happened, as a loss does.
+            if error.code in (*AWAY, "runtime.internal"):
                 return [lost(grant, wave, error.message) for grant in granted.grants.values()]
             return [
                 StepOutcome(
@@ -86,6 +113,26 @@ class Dispatcher:
                 )
                 for grant in granted.grants.values()
             ]
+
+    async def _run(
+        self, run: Run, body: RunCalls, granted: Granted, index: int
+    ) -> tuple[CallsRan, list[bytes]]:
+        """What an executor brought back. One whose node lacks the package has run nothing: it gets it, and the calls again."""
+        place: Place = {"index": index, "node": self._node if body.host == "write" else ""}
+        for _ in range(ACTOR_TRIES_MAX - 1):
+            try:
+                return await self._caller.ask(
+                    "executor", body, CallsRan, blobs=granted.arguments, run_id=run.run_id, **place
+                )
+            except DulyError as error:
+                if error.code != "storage.package_missing":
+                    raise
+            files = self._snapshot(run.mandate.package)
+            keep = KeepPackage(package=run.mandate.package, names=list(files))
+            await self._caller.ask("executor", keep, Done, blobs=list(files.values()), **place)
+        return await self._caller.ask(
+            "executor", body, CallsRan, blobs=granted.arguments, run_id=run.run_id, **place
+        )
 
     def _approvals(self, run: Run, calls: Sequence[Call]) -> list[bytes]:
         found = []

@@ -173,7 +173,7 @@ class ReceiptReader:
     ) -> StepOutcome:
         code = error.code if error else ""
         if signed is None:
-            if code == "tool.not_started":
+            if code in ("tool.not_started", "runtime.host_unreachable"):
                 return _plain(grant, wave, "not_started", code, error)
             # Refused before anything ran: authority does not get better by trying again.
             return _plain(grant, wave, "error", code or "receipt.missing", error)

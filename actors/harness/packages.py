@@ -13,13 +13,14 @@ from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.scope import Scope
 from duly.protocol.wire import canon
-from duly.protocol.wire.errors import PackageError, error_from_data
+from duly.protocol.wire.errors import PackageError, RuntimeFault, error_from_data
 from duly.protocol.wire.ids import digest_bytes
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGE_OPEN_SECONDS_MAX
 from duly.storage.packages import PackageStore
 
 from ..caller import Caller
 from ..messages import CallsRan, DescribePackage, PackageDescribed, RunCalls
+from .again import again
 from .grants import ReceiptReader, Signer, Wanted
 
 SURVEY = "duly.survey"
@@ -63,13 +64,16 @@ class OpenPackage:
 
 
 class Packages:
-    """Opens snapshots through an executor of this cluster and keeps what was learned."""
+    """Opens snapshots through an executor of the harness's own node and keeps what was learned."""
 
-    def __init__(self, store: PackageStore, caller: Caller, signer: Signer, reader: ReceiptReader) -> None:
+    def __init__(
+        self, store: PackageStore, caller: Caller, signer: Signer, reader: ReceiptReader, node: str
+    ) -> None:
         self._store = store
         self._caller = caller
         self._signer = signer
         self._reader = reader
+        self._node = node
         self._open: dict[str, OpenPackage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -77,6 +81,10 @@ class Packages:
         """Keeps a snapshot of a package's files and opens it. Raises ``PackageError`` with every fault."""
         load_package(files, place)
         return await self.get(self._store.put(files), place)
+
+    def files(self, digest: str) -> dict[str, bytes]:
+        """The files of a snapshot, for a node that lacks it."""
+        return self._store.get(digest)
 
     async def get(self, digest: str, place: str = "the package") -> OpenPackage:
         """The open package of a snapshot, its sources looked at again."""
@@ -98,12 +106,17 @@ class Packages:
         return dict(canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX))
 
     async def _describe(self, digest: str) -> dict[str, Descriptor]:
-        _, blobs = await self._caller.ask("executor", DescribePackage(package=digest), PackageDescribed)
+        async def ask() -> list[bytes]:
+            body = DescribePackage(package=digest)
+            _, blobs = await self._caller.ask("executor", body, PackageDescribed, node=self._node)
+            return blobs
+
+        blobs = await again(ask)
         data = canon.decode(blobs[0], bytes_max=ARTIFACT_BYTES_MAX)
         return {name: Descriptor.model_validate(one) for name, one in data.items()}
 
     async def _builtin(self, digest: str, tool: str, descriptors: Mapping[str, Descriptor]) -> bytes:
-        """Runs one of duly's own reads over a package. It is granted like any other call."""
+        """Runs one of duly's own reads over a package. It is granted like any other call, each time anew."""
         wanted = Wanted(
             step_id=tool.replace(".", "-"),
             attempt=1,
@@ -113,20 +126,25 @@ class Packages:
             arguments={"package": digest},
             timeout_seconds=min(PACKAGE_OPEN_SECONDS_MAX, descriptors[tool].timeout_seconds),
         )
-        granted = self._signer.grant(f"package-{digest[:16]}", digest, "", "read", [wanted], rows_max=0)
-        ran, blobs = await self._caller.ask(
-            "executor",
-            RunCalls(mode="serial", host="read", grants=granted.envelope, mandate=b"", calls=granted.calls),
-            CallsRan,
-            blobs=granted.arguments,
-        )
-        outcome = self._reader.outcomes(granted, ran, blobs, 0)[0]
-        return _output(outcome, ran)
+
+        async def ask() -> bytes:
+            granted = self._signer.grant(f"package-{digest[:16]}", digest, "", "read", [wanted], rows_max=0)
+            body = RunCalls(
+                mode="serial", host="read", grants=granted.envelope, mandate=b"", calls=granted.calls
+            )
+            ran, blobs = await self._caller.ask(
+                "executor", body, CallsRan, blobs=granted.arguments, node=self._node
+            )
+            return _output(self._reader.outcomes(granted, ran, blobs, 0)[0], ran)
+
+        return await again(ask)
 
 
 def _output(outcome: StepOutcome, ran: CallsRan) -> bytes:
     if outcome.outcome == "ok" and outcome.output is not None:
         return outcome.output
+    if outcome.outcome in ("lost", "not_started"):
+        raise RuntimeFault("runtime.host_lost", f"The host brought no result: {outcome.code}.")
     error = next((result.error for result in ran.results if result.error), None)
     if error is not None:
         raise error_from_data(error)

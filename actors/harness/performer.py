@@ -7,8 +7,9 @@ Nothing here decides. An order whose actor went away is asked again a bounded nu
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from duly.protocol.authority.plan_entry import PlanEntry
 from duly.protocol.machine import effects, stimuli
@@ -19,7 +20,7 @@ from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Binding, Question
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, error_from_data
-from duly.protocol.wire.limits import ACTOR_TRIES_MAX, ARTIFACT_BYTES_MAX
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
 from ..caller import Caller
 from ..messages import (
@@ -33,6 +34,7 @@ from ..messages import (
     PlanDrafted,
     StoreEntry,
 )
+from .again import again, once
 from .clock import Clock
 from .dispatcher import Dispatcher
 from .grants import Signer
@@ -41,7 +43,7 @@ from .verification import Verification
 
 Make = Callable[[int, str], Stimulus]
 Post = Callable[[str, Make], object]
-T = TypeVar("T")
+log = logging.getLogger("duly")
 
 
 class Performer:
@@ -77,6 +79,13 @@ class Performer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _perform(self, run: Run, order: effects.Order) -> None:
+        try:
+            await once(lambda: self._one(run, order))
+        except DulyError as error:
+            # Only orders that nobody waits for end here: the others bring their errors back as stimuli.
+            log.error("an order of run %s came to nothing: %s", run.run_id, error)
+
+    async def _one(self, run: Run, order: effects.Order) -> None:
         match order:
             case effects.Bind():
                 await self._answer(run, self._bind(run, order))
@@ -189,24 +198,25 @@ class Performer:
         await self._caller.ask("plan_cache", body, Done, run_id=run.run_id)
 
     async def _cancel(self, run: Run) -> None:
-        for index in range(self._caller.count("executor")):
-            await self._caller.ask(
-                "executor", CancelRun(run_id=run.run_id), Done, index=index, run_id=run.run_id
-            )
+        """Tells every executor; one that is away runs nothing that it could end."""
+        body = CancelRun(run_id=run.run_id)
+        told = (
+            self._caller.ask("executor", body, Done, index=index, run_id=run.run_id)
+            for index in range(self._caller.count("executor"))
+        )
+        for problem in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(problem, BaseException):
+                log.warning("an executor did not cancel run %s: %s", run.run_id, problem)
 
     async def _wake(self, run: Run, order: effects.Wake) -> None:
         await asyncio.sleep(max(0, order.at_ms - self._clock.now_ms()) / 1000)
         self.post(run.run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
 
     async def _again(self, ask: Callable[[], Awaitable[Make]], give_up: Callable[[DulyError], Make]) -> Make:
-        """Asks until there is an answer; only a lost actor is asked again, and not for ever."""
-        for attempt in range(1, ACTOR_TRIES_MAX + 1):
-            try:
-                return await ask()
-            except DulyError as error:
-                if error.code != "runtime.actor_lost" or attempt == ACTOR_TRIES_MAX:
-                    return give_up(error)
-        raise AssertionError("unreachable")
+        try:
+            return await again(ask)
+        except DulyError as error:
+            return give_up(error)
 
 
 def _no_plan(error: DulyError) -> Make:

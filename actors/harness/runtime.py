@@ -6,16 +6,14 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duly.hosts.admission import EpochStatement
 from duly.hosts.client import HostClient
-from duly.protocol.authority.signing import key_id
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import Resumed, TimePassed
+from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed
 from duly.protocol.wire.errors import DulyError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
@@ -26,14 +24,17 @@ from ..caller import Caller, Transport
 from ..messages import EpochTaken, TakeEpoch
 from ..runtime.settings import HARNESS_KEY, LOG_KEY, ORIGIN, Settings
 from . import processes
+from .again import again
 from .clock import SystemClock
 from .core import HarnessCore
 from .desk import Desk
 from .dispatcher import Dispatcher
+from .earlier import kept_results
 from .followers import Followers
 from .front_door import FrontDoor
 from .grants import HostKeys, ReceiptReader, Signer
 from .packages import Packages
+from .people import People
 from .performer import Performer
 from .preview import Preview
 from .record import JournalRecord
@@ -43,7 +44,6 @@ from .verification import Verification
 
 log = logging.getLogger("duly")
 TICK_SECONDS = 1.0
-PERSON_KEY = "person"
 
 
 class HarnessRuntime:
@@ -57,19 +57,24 @@ class HarnessRuntime:
         self._actors = actors
         self._clock = clock = SystemClock()
         self._keys = KeyRing(place.keys)
+        self._people = People(place)
         self._caller = Caller(transport, clock.fresh)
         self._signer = Signer(self._keys.private(HARNESS_KEY), clock)
         self._artifacts = ArtifactStore.open(place.artifacts, random_bytes=clock.random_bytes)
         self._recorder = Recorder(self._caller, self._artifacts)
         reader = ReceiptReader(HostKeys(place.keys / "hosts"))
-        self._packages = Packages(PackageStore(place.packages), self._caller, self._signer, reader)
+        self._packages = Packages(
+            PackageStore(place.packages), self._caller, self._signer, reader, settings.node
+        )
         self._followers = Followers()
         self._performer = Performer(
             caller=self._caller,
             clock=clock,
             signer=self._signer,
             packages=self._packages,
-            dispatcher=Dispatcher(self._caller, self._signer, reader, clock),
+            dispatcher=Dispatcher(
+                self._caller, self._signer, reader, clock, settings.node, self._packages.files
+            ),
             verification=Verification(self._caller, self._signer, self._packages),
         )
         self.core = HarnessCore(
@@ -87,7 +92,7 @@ class HarnessRuntime:
 
     async def start(self) -> None:
         """Takes an epoch, recovers every unfinished run, and only then opens the front door."""
-        taken, _ = await self._caller.ask("audit_journal", TakeEpoch(), EpochTaken)
+        taken, _ = await again(lambda: self._caller.ask("audit_journal", TakeEpoch(), EpochTaken))
         self.core.epoch = self._signer.epoch = self._caller.epoch = taken.epoch
         await self._announce(taken.epoch)
         verifier = VerifierKey.of(ORIGIN, self._keys.private(LOG_KEY))
@@ -117,45 +122,57 @@ class HarnessRuntime:
                 # Fails closed: a run that cannot be read is not run. `duly show` says the same.
                 log.error("run %s cannot be recovered: %s", run_id, error)
                 continue
-            changed = await self._changed(self.core.runs[run_id])
-            await self.core.post(run_id, partial(self._resumed, changed=changed))
+            await self._resume(self.core.runs[run_id])
 
-    async def _changed(self, run: Run) -> list[str]:
-        """What is no longer as it was when the run was submitted."""
+    async def _resume(self, run: Run) -> None:
+        """Lets a run go on under this epoch, with what is no longer as it was when it was submitted."""
+        changed: list[str] = []
+        digests: dict[str, str] = {}
+        stalled = ""
         try:
             opened = await self._packages.get(run.mandate.package)
-            now = {**opened.digests()}
-            found = [name for name, digest in run.digests.items() if now.get(name) != digest]
+            digests = opened.digests()
             granted = opened.granted(run.agent)
-            found += [name for name, one in run.descriptors.items() if granted.get(name) != one]
-            return found
+            changed += [name for name, digest in run.digests.items() if digests.get(name) != digest]
+            changed += [name for name, one in run.descriptors.items() if granted.get(name) != one]
         except DulyError as error:
-            return [error.code]
-
-    def _resumed(self, now_ms: int, fresh: str, *, changed: list[str]) -> Resumed:
-        return Resumed(now_ms=now_ms, fresh=fresh, epoch=self.core.epoch, changed=changed)
+            log.error("the package of run %s cannot be opened: %s", run.run_id, error)
+            stalled = error.code
+        await self.core.post(
+            run.run_id,
+            lambda now, fresh: Resumed(
+                now_ms=now,
+                fresh=fresh,
+                epoch=self.core.epoch,
+                changed=changed,
+                digests=digests,
+                stalled=stalled,
+            ),
+        )
 
     def _desk(self, record: JournalRecord) -> Desk:
         return Desk(
             core=self.core,
             followers=self._followers,
             packages=self._packages,
-            submission=Submission(self._packages, self.people),
+            submission=Submission(self._packages, self._people, self._earlier(record)),
             preview=Preview(self._caller, self._packages),
             record=record,
             caller=self._caller,
             clock=self._clock,
-            people=self.people,
+            people=self._people,
             about=self.about,
+            again=self._try_again,
             stop=self.stop,
         )
 
-    def people(self) -> Mapping[str, bytes]:
-        """The public keys of people by key id: this installation's own person, and whom it trusts."""
-        keys = list(self._keys.people().values())
-        if (self._settings.place.keys / "public" / f"{PERSON_KEY}.pub").exists():
-            keys.append(self._keys.public(PERSON_KEY))
-        return {key_id(key): key for key in keys}
+    def _earlier(self, record: JournalRecord) -> Callable[[str], list[KeptResult]]:
+        return lambda run_id: kept_results(record.load(run_id), self._artifacts)
+
+    async def _try_again(self, run: Run) -> None:
+        """A run that nothing could execute when this harness started is looked at once more."""
+        if run.reason == "run.no_executor":
+            await self._resume(run)
 
     async def about(self) -> dict[str, Any]:
         """Everything that ``duly status`` shows."""

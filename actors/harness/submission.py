@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.authority.mandate import Mandate
-from duly.protocol.machine.stimuli import Submitted
+from duly.protocol.machine.run import Run
+from duly.protocol.machine.stimuli import Amended, KeptResult, Submitted
 from duly.protocol.plan.agent import BUDGET_NAMES
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Request, new_request
@@ -16,6 +17,7 @@ from duly.protocol.wire.errors import AuthorityError, BudgetError, PlanError, Re
 from duly.protocol.wire.ids import is_name
 
 from .packages import OpenPackage, Packages
+from .people import People
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Order:
     request: Request
     opened: OpenPackage
     plan: Plan | None
+    submitter_name: str
+    fingerprints: Mapping[str, str]
+    kept: Sequence[KeptResult] = ()
 
     def stimulus(self, now_ms: int, fresh: str, epoch: int) -> Submitted:
         agent = self.opened.package.agent(self.mandate.agent)
@@ -43,41 +48,83 @@ class Order:
             descriptors={name: granted[name] for name in self.mandate.tools},
             digests=self.opened.digests(),
             capabilities=self.opened.package.can_do(),
+            policy=self.opened.package.manifest.policy,
             epoch=epoch,
             plan=self.plan,
+            submitter_name=self.submitter_name,
+            from_run=self.mandate.from_run or "",
+            kept=list(self.kept),
+            fingerprints=dict(self.fingerprints),
         )
 
 
 class Submission:
-    """Judges submissions. ``people`` gives the public keys of people by key id."""
+    """Judges submissions. ``people`` are those whose signatures count, ``earlier`` gives the results of an ended run."""
 
-    def __init__(self, packages: Packages, people: Callable[[], Mapping[str, bytes]]) -> None:
+    def __init__(
+        self, packages: Packages, people: People, earlier: Callable[[str], Sequence[KeptResult]]
+    ) -> None:
         self._packages = packages
         self._people = people
+        self._earlier = earlier
 
     async def take(self, fields: Mapping[str, Any], now_ms: int) -> Order:
         """The order of a ``submit`` request. Raises what keeps it from being taken; nothing is kept of it then."""
-        envelope = fields.get("mandate")
-        if type(envelope) is not bytes:
-            raise AuthorityError("mandate.malformed", "A submission carries a signed mandate.")
-        mandate, submitter = Mandate.open(envelope, self._people())
-        mandate.check(run_id=mandate.run_id, now_ms=now_ms)
+        mandate, envelope, submitter = self._opened(fields, now_ms)
         if not is_name(mandate.run_id):
             raise RunError("run.bad_id", "A run's id has letters, digits and _ . : - only.")
-        request = _request(fields.get("request"))
-        if request.digest() != mandate.request:
-            raise AuthorityError("mandate.request_mismatch", "The mandate was signed for another request.")
+        request = _request(fields.get("request"), mandate)
         opened = await self._packages.get(mandate.package)
         _check_tools(mandate, opened)
         _check_budget(mandate.budget)
         return Order(
-            mandate, envelope, submitter, request, opened, _plan(fields.get("plan"), mandate, request)
+            mandate=mandate,
+            envelope=envelope,
+            submitter=submitter,
+            request=request,
+            opened=opened,
+            plan=_plan(fields.get("plan"), mandate),
+            submitter_name=self._people.name(submitter),
+            fingerprints=await self._packages.fingerprints(opened),
+            kept=self._earlier(mandate.from_run) if mandate.from_run else (),
         )
 
+    async def amend(self, fields: Mapping[str, Any], run: Run, now_ms: int) -> Callable[[int, str], Amended]:
+        """The new objective of a run, signed anew. Package, agent and tools stay; only what is asked changes."""
+        mandate, envelope, submitter = self._opened(fields, now_ms)
+        mandate.check(run_id=run.run_id, now_ms=now_ms)
+        if mandate.package != run.mandate.package or mandate.agent != run.mandate.agent:
+            raise AuthorityError("mandate.other_agent", "An amended run keeps its package and its agent.")
+        request = _request(fields.get("request"), mandate)
+        opened = await self._packages.get(mandate.package)
+        _check_tools(mandate, opened)
+        _check_budget(mandate.budget)
+        name = self._people.name(submitter)
+        return lambda now, fresh: Amended(
+            now_ms=now,
+            fresh=fresh,
+            request=request,
+            mandate=mandate,
+            envelope=envelope,
+            submitter=submitter,
+            submitter_name=name,
+        )
 
-def _request(data: Any) -> Request:
+    def _opened(self, fields: Mapping[str, Any], now_ms: int) -> tuple[Mandate, bytes, str]:
+        envelope = fields.get("mandate")
+        if type(envelope) is not bytes:
+            raise AuthorityError("mandate.malformed", "A submission carries a signed mandate.")
+        mandate, submitter = Mandate.open(envelope, self._people.keys())
+        mandate.check(run_id=mandate.run_id, now_ms=now_ms)
+        return mandate, envelope, submitter
+
+
+def _request(data: Any, mandate: Mandate) -> Request:
     request = Request.from_data(data, error=RequestError, code="request.malformed", what="The request")
-    return new_request(request.text, list(request.parts))
+    request = new_request(request.text, list(request.parts))
+    if request.digest() != mandate.request:
+        raise AuthorityError("mandate.request_mismatch", "The mandate was signed for another request.")
+    return request
 
 
 def _check_tools(mandate: Mandate, opened: OpenPackage) -> None:
@@ -114,8 +161,8 @@ def _check_budget(budget: Mapping[str, int]) -> None:
             raise BudgetError("budget.bad_value", f"The budget of {name} is negative.")
 
 
-def _plan(data: Any, mandate: Mandate, request: Request) -> Plan | None:
-    """The plan that a person brings. Its objective is the request, whatever its file says."""
+def _plan(data: Any, mandate: Mandate) -> Plan | None:
+    """The plan that a person brings, if the mandate names exactly it."""
     if data is None:
         if mandate.plan is not None:
             raise PlanError("plan.missing", "The mandate names a plan, and none came.")

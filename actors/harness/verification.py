@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from duly.protocol.authority.grant import arguments_bytes
@@ -11,10 +11,10 @@ from duly.protocol.machine.run import DONE, GONE, Run
 from duly.protocol.machine.stimuli import Stimulus
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, PlanError
-from duly.protocol.wire.limits import ACTOR_TRIES_MAX
 
 from ..caller import Caller
 from ..messages import AskJudgement, AskReads, GrantedRead, JudgementGiven, ReadsNamed, StepOutput
+from .again import again
 from .grants import Granted, Signer, Wanted
 from .packages import Packages
 
@@ -137,15 +137,12 @@ class Verification:
         return steps, blobs
 
     async def _again(
-        self, ask: Callable[[], Any], give_up: Callable[[DulyError], Make] | None = None
+        self, ask: Callable[[], Awaitable[Make]], give_up: Callable[[DulyError], Make] | None = None
     ) -> Make:
-        for attempt in range(1, ACTOR_TRIES_MAX + 1):
-            try:
-                return await ask()  # type: ignore[no-any-return]
-            except DulyError as error:
-                if error.code != "runtime.actor_lost" or attempt == ACTOR_TRIES_MAX:
-                    failed = error
-                    break
+        try:
+            return await again(ask)
+        except DulyError as error:
+            failed = error
         if give_up is not None:
             return give_up(failed)
         return lambda now, fresh: stimuli.VerifierLost(now_ms=now, fresh=fresh, error=failed)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.exceptions import ActorUnavailableError
 
 from duly.protocol.wire.envelope import Role
 from duly.storage.home import Home
@@ -27,9 +28,18 @@ from ..plan_cache.actor import PlanCache
 from ..planner.actor import Planner
 from ..verifier.actor import Verifier
 from .node import read_node
-from .settings import CONTROL_RESOURCE, EXECUTOR_PREFIX, EXECUTORS_PER_NODE, NAMESPACE, Settings
+from .settings import (
+    CONTROL_RESOURCE,
+    EXECUTORS_PER_NODE,
+    NAMESPACE,
+    RESOURCE_SHARE,
+    Settings,
+    executor_prefix,
+    node_resource,
+)
 
 START_SECONDS_MAX = 90
+LOOK_SECONDS = 0.1
 CLASSES: dict[Role, type[Any]] = {
     "audit_journal": AuditJournal,
     "plan_cache": PlanCache,
@@ -54,23 +64,38 @@ def options(name: str) -> dict[str, Any]:
 def create_control(settings: Settings) -> Any:
     """Creates the control actors; gives the harness's handle."""
     data = settings.to_data()
-    pinned = {"resources": {CONTROL_RESOURCE: 1}}
+    pinned = {"resources": {CONTROL_RESOURCE: RESOURCE_SHARE}}
     for role, name in CONTROL.items():
         ray.remote(CLASSES[role]).options(**options(name), **pinned).remote(data, name)
     return ray.remote(Harness).options(**options("harness"), **pinned).remote(data, "harness")
 
 
 def create_executors(settings: Settings) -> None:
-    """Creates this node's executors, bound to it: their hosts' sockets are here. Ones that exist stay."""
-    here = NodeAffinitySchedulingStrategy(node_id=ray.get_runtime_context().get_node_id(), soft=False)
+    """Creates this node's executors, bound to it by its resource: their hosts' sockets are here.
+
+    Ones that exist stay: those of a node that was away are started again by Ray now that the resource is back.
+    """
+    here = {"resources": {node_resource(settings.node): RESOURCE_SHARE}}
     handles = []
     for index in range(EXECUTORS_PER_NODE):
-        name = f"{EXECUTOR_PREFIX}{settings.node}-{index}"
-        actor: Any = ray.remote(Executor).options(
-            **options(name), scheduling_strategy=here, get_if_exists=True
-        )
+        name = f"{executor_prefix(settings.node)}{index}"
+        actor: Any = ray.remote(Executor).options(**options(name), **here, get_if_exists=True)
         handles.append(actor.remote(settings.to_data(), name))
-    ray.get([handle.process.remote() for handle in handles], timeout=START_SECONDS_MAX)
+    _await_all(handles)
+
+
+def _await_all(handles: list[Any]) -> None:
+    """Until each has answered; one that is being started again refuses to be asked for a while."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    waiting = list(handles)
+    while waiting:
+        try:
+            ray.get(waiting[0].process.remote(), timeout=max(1, deadline - time.monotonic()))
+            waiting.pop(0)
+        except ActorUnavailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_SECONDS)
 
 
 def main(argv: list[str]) -> None:

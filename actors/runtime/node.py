@@ -1,6 +1,7 @@
 """What kind of node this is: ``node.json`` in the data directory, written by ``duly node start``; without it a laptop.
 
-    {"mode": "head" | "worker", "name": "node-1", "address": "host:port" (worker), "ip": "", "port": 0}
+    {"mode": "head" | "worker", "name": "node-1", "address": "host:port" (worker), "ip": "127.0.0.1", "port": 0,
+     "resources": {"duly_control": 1}}
 
 A worker node runs hosts and executors; control actors live on the head. Nodes know each other's public keys: the head
 has every node's host keys in ``keys/hosts``, a worker has the harness's key in ``keys/public``.
@@ -9,25 +10,35 @@ has every node's host keys in ``keys/hosts``, a worker has the harness's key in 
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from duly.protocol.wire.errors import RuntimeFault
 from duly.protocol.wire.model import Model
 from duly.storage.home import Home
 
 FILE = "node.json"
+ADDRESS = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}")
 
 
 class Node(Model):
-    """``ip`` is the address that Ray's processes are reached at, ``port`` the head's (0: a free one)."""
+    """``ip`` is the address that Ray's processes are reached at, ``port`` the head's (0: a free one), ``resources`` what
+    Ray is told that this node has besides."""
 
     mode: Literal["head", "worker"] = "head"
     name: str = Field(default="node-1", pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")
     address: str = ""
     ip: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
+    resources: dict[str, float] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _joins(self) -> Node:
+        if self.mode == "worker" and not ADDRESS.fullmatch(self.address):
+            raise ValueError("a worker names the head's address as host:port")
+        return self
 
 
 def read_node(home: Home) -> Node:

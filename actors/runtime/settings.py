@@ -15,6 +15,17 @@ NAMESPACE = "duly"
 EXECUTORS_PER_NODE = 2
 EXECUTOR_PREFIX = "executor-"
 CONTROL_RESOURCE = "duly_control"  # where control actors may live
+RESOURCE_SHARE = 0.001  # what an actor takes of a resource that only says where it lives
+
+
+def executor_prefix(node: str) -> str:
+    """What the names of a node's executors begin with."""
+    return f"{EXECUTOR_PREFIX}{node}-"
+
+
+def node_resource(node: str) -> str:
+    """The Ray resource that only this node has: an actor that asks for some of it lives there and nowhere else."""
+    return f"duly_node_{node}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,13 @@ from duly.storage.home import Home
 from duly.storage.keys import KeyRing
 
 from .node import Node, read_node
-from .settings import CONTROL_RESOURCE, EXECUTORS_PER_NODE, HARNESS_KEY, LOG_KEY
+from .settings import CONTROL_RESOURCE, EXECUTORS_PER_NODE, HARNESS_KEY, LOG_KEY, node_resource
 
 HEAD_SECONDS_MAX = 60
 ATTACH_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 10
 IDLE_SECONDS_DEFAULT = 30 * 60
 OBJECT_STORE_BYTES = 80_000_000
-CONTROL_ACTORS = ("harness", "planner", "verifier", "plan_cache", "audit_journal")
 WORKERS_PRESTARTED = 7  # about the number of actors: each then starts in a tenth of a second
 RAY_TEMP_CHARS_MAX = 40  # Ray appends about 60 characters for its sockets, and 107 is the kernel's limit
 
@@ -106,7 +105,8 @@ def ray_command(home: Home, node: Node, address: str) -> list[str]:
     mode = ["--head", f"--port={port}", "--include-dashboard=false", "--no-monitor"]
     if node.mode == "worker":
         mode = [f"--address={address}"]
-    resources = {CONTROL_RESOURCE: len(CONTROL_ACTORS)} if node.mode == "head" else {}
+    control = {CONTROL_RESOURCE: 1} if node.mode == "head" else {}
+    resources = {**control, **node.resources, node_resource(node.name): 1}
     return [
         sys.executable,
         "-P",

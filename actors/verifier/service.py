@@ -24,6 +24,7 @@ from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import DulyError, PlanError, ToolError, WireError, error_from_data
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
 
+from ..host_calls import run_patiently
 from ..messages import AskJudgement, AskReads, JudgementGiven, ReadsNamed, StepOutput
 from ..service import Reply, Service
 from .recompute import TALLY_TOOL, Claim, compare, reads_for
@@ -135,26 +136,27 @@ class VerifierService:
         return found + _demanded(material, found)
 
     async def _run(self, body: AskJudgement, blobs: list[bytes]) -> dict[str, Any]:
-        """The outputs of the granted reads by their ids, or the errors with which they failed."""
+        """The outputs of the granted reads by their ids, or the errors with which they failed.
+
+        Raises ``runtime.host_lost`` where reads are left without a word: their grants are used, the harness gives new ones.
+        """
         if body.grants is None:
             return {}
         names = {read.nonce: read.read_id for read in body.reads}
-        found: dict[str, Any] = {
-            read.read_id: ToolError("tool.lost", "The verifier's host brought no result.")
-            for read in body.reads
-        }
+        found: dict[str, Any] = {}
         arguments = [blobs[read.blob] for read in body.reads]
         try:
-            async for group in self._host.run(body.grants, arguments, mode="concurrent"):
+            async for group in run_patiently(self._host, body.grants, arguments, mode="concurrent"):
                 for nonce in group.nonces:
                     if nonce in group.outputs:
                         found[names[nonce]] = canon.decode(group.outputs[nonce], bytes_max=ARTIFACT_BYTES_MAX)
                     elif nonce in group.errors:
                         found[names[nonce]] = error_from_data(group.errors[nonce])
         except DulyError as error:
-            if error.code != "runtime.host_lost":
+            if error.code != "runtime.host_lost" or len(found) < len(names):
                 raise
-        return found
+        lost = ToolError("tool.lost", "The verifier's host brought no result.")
+        return {read_id: found.get(read_id, lost) for read_id in names.values()}
 
     def _material(self, digest: str, steps: Sequence[StepOutput], blobs: list[bytes]) -> Material:
         if len(blobs) < 2 or any(max(one.output, one.arguments) >= len(blobs) for one in steps):
