@@ -21,12 +21,14 @@ from ..host_calls import ask_patiently, run_patiently
 from ..messages import (
     CallResult,
     CallsRan,
+    CallsSettled,
     CancelRun,
     DescribePackage,
     Done,
     KeepPackage,
     PackageDescribed,
     RunCalls,
+    SettleCalls,
 )
 from ..service import Reply, Service
 
@@ -53,6 +55,7 @@ class ExecutorService:
             {
                 RunCalls: self.run_calls,
                 CancelRun: self.cancel,
+                SettleCalls: self.settle,
                 DescribePackage: self.describe,
                 KeepPackage: self.keep,
             },
@@ -110,6 +113,18 @@ class ExecutorService:
                 body.run_id
             )  # reads are killed; an effect that runs is left to finish, so it is known
         return Reply(Done())
+
+    async def settle(self, body: SettleCalls, blobs: list[bytes], envelope: Envelope) -> Reply:
+        """What the write host knows of effects whose results were lost on the way."""
+        fates, groups = await ask_patiently(lambda: self._hosts["write"].settle(body.statement))
+        results: list[CallResult] = []
+        outputs: list[bytes] = []
+        for number, group in enumerate(groups):
+            for nonce in group.nonces:
+                if fates.get(nonce) == "done":
+                    results.append(_result(nonce, number, group.outputs, group.errors, outputs))
+        ran = CallsRan(node=self._node, receipts=[group.receipts for group in groups], results=results)
+        return Reply(CallsSettled(fates=fates, ran=ran), outputs)
 
     async def describe(self, body: DescribePackage, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The descriptors of a package's tools, as the hosts of this node describe them."""

@@ -21,6 +21,7 @@ from ..messages import CallsRan, Done, KeepPackage, RunCalls
 from .again import AWAY, once
 from .clock import Clock
 from .grants import Granted, ReceiptReader, Signer, Wanted, lost
+from .settler import Settler
 
 Post = Callable[[str, Callable[[int, str], Stimulus]], object]
 
@@ -50,6 +51,7 @@ class Dispatcher:
         self._clock = clock
         self._node = node
         self._snapshot = snapshot
+        self._settler = Settler(caller, signer, reader, node)
         self._next = 0
 
     async def run(self, run: Run, order: Dispatch, post: Post) -> None:
@@ -77,6 +79,7 @@ class Dispatcher:
             "write" if writes else "read",
             [Wanted.of(call) for call in calls],
             rows_max=max(0, left) if left is not None else 0,
+            wave=order.wave,
         )
         body = RunCalls(
             mode=order.mode,
@@ -87,6 +90,8 @@ class Dispatcher:
             calls=granted.calls,
         )
         outcomes = await self._ask(run, body, granted, index, order.wave)
+        if writes:
+            outcomes = await self._settler.settle(granted, outcomes, order.wave)
         post(run.run_id, lambda now, fresh: StepsReturned(now_ms=now, fresh=fresh, outcomes=outcomes))
 
     async def _ask(

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.authority.grant import Grant, HostClass, arguments_bytes, arguments_digest_of
 from duly.protocol.authority.receipt import Receipt
+from duly.protocol.authority.settlement import effect_nonce
 from duly.protocol.authority.signing import key_id
 from duly.protocol.machine.effects import Call
 from duly.protocol.machine.stimuli import StepOutcome
@@ -101,8 +102,9 @@ class Signer:
         wanted: Sequence[Wanted],
         *,
         rows_max: int,
+        wave: int = 0,
     ) -> Granted:
-        """One envelope over a grant for each wanted call."""
+        """One envelope over a grant for each wanted call. ``wave`` numbers the dispatch of an effect."""
         now = self._clock.now_ms()
         grants: dict[str, Grant] = {}
         arguments: list[bytes] = []
@@ -127,7 +129,7 @@ class Signer:
                 deadline_ms=one.timeout_seconds * 1000,
                 rows_max=rows_max,
                 idempotency_key=one.idempotency_key,
-                nonce=self._clock.fresh(),
+                nonce=self._nonce(run_id, one, wave),
             )
             grants[grant.nonce] = grant
             arguments.append(data)
@@ -135,6 +137,14 @@ class Signer:
                 GrantedCall(nonce=grant.nonce, blob=index, template=one.template_digest or grant.arguments)
             )
         return Granted(Grant.sign_all(list(grants.values()), self._private), grants, arguments, calls)
+
+    def _nonce(self, run_id: str, one: Wanted, wave: int) -> str:
+        """An effect's nonce can be told from the record, so that its fate can be asked for after a crash."""
+        if one.effect == "read":
+            return self._clock.fresh()
+        return effect_nonce(
+            run_id=run_id, step_id=one.step_id, attempt=one.attempt, wave=wave, epoch=self.epoch
+        )
 
 
 class ReceiptReader:
