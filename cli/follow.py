@@ -12,7 +12,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from duly.protocol.wire.errors import DulyError, RuntimeFault
+from duly.protocol.wire.errors import DulyError, RunError, RuntimeFault
 from duly.storage.home import Home
 
 from . import exit_codes, gate
@@ -42,7 +42,12 @@ class Follower:
     _begun: bool = field(default=False)
 
     def request(self, op: str, **fields: Any) -> Result:
-        """Sends a request and follows the run to its next stop. Ctrl-C once cancels, twice leaves at once."""
+        """Sends a request and follows the run to its next stop. Ctrl-C once cancels, twice leaves at once.
+
+        A connection that breaks before any answer leaves open whether the request was taken. A submission is sent once
+        more, since its mandate names the run and can begin it only once; after any other the run shows what became of it.
+        """
+        self._begun = False
         with Interrupts() as interrupts:
             lost = 0
             while True:
@@ -51,9 +56,14 @@ class Follower:
                         return self._until_stop(door, interrupts, op, fields)
                 except RuntimeFault as fault:
                     lost += 1
-                    if fault.code != "runtime.lost" or not self._begun or lost > LOST_MAX:
+                    if fault.code != "runtime.lost" or lost > LOST_MAX:
                         raise
                     self.screen.say("The runtime closed the connection; looking for the run again.")
+                except RunError as error:
+                    if error.code != "run.exists" or not lost:
+                        raise
+                    self._begun = True
+                if op != "submit" or self._begun:
                     op, fields = "follow", {"run_id": self.run_id, "after": self._seen}
 
     def settle(self, result: Result) -> Result:

@@ -124,14 +124,34 @@ class TestLostConnection:
         assert "looking for the run again" in captured.err
         assert door.asked("follow")["after"] == lines[0]["seq"]
 
-    def test_a_submission_that_nobody_took_is_not_repeated(self, duly, door, package, capsys):
+    def test_a_submission_that_nobody_answered_is_sent_once_more(self, duly, door, package, capsys):
+        def gone(request, reply):
+            del door.override["submit"]
+            raise BrokenPipeError
+
+        door.override["submit"] = gone
+        assert duly("run", package, REQUEST, "--json") == 0
+        assert door.ops().count("submit") == 2 and len(door.harness.runs) == 1
+
+    def test_a_submission_that_was_taken_without_a_word_begins_no_second_run(self, duly, door, package, capsys):
+        def taken(request, reply):
+            del door.override["submit"]
+            door.harness.submit(request["mandate"], Request.model_validate(request["request"]))
+            raise BrokenPipeError
+
+        door.override["submit"] = taken
+        assert duly("run", package, REQUEST, "--json") == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["phase"] == "COMPLETED"
+        assert door.asked("follow")["after"] == -1 and len(door.harness.runs) == 1
+
+    def test_a_runtime_that_always_breaks_off_is_an_error(self, duly, door, package, capsys):
         def gone(request, reply):
             raise BrokenPipeError
 
         door.override["submit"] = gone
         assert duly("run", package, REQUEST) == 1
         assert "[runtime.lost]" in capsys.readouterr().err
-        assert door.ops().count("submit") == 1 and "follow" not in door.ops()
+        assert not door.harness.runs
 
 
 class TestGates:
