@@ -1,7 +1,8 @@
-"""What every actor's process does first: a log of its own, and no core dumps."""
+"""What every actor's process does first: a log of its own, no core dumps, and a quiet garbage collector."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -9,6 +10,7 @@ import resource
 from .settings import Settings
 
 LOG_BYTES_MAX = 4 << 20
+COLLECT_AFTER_ALLOCATIONS = 20_000  # Python's own 700 is for programs that make one object at a time
 
 
 def begin(settings: Settings, role: str) -> None:
@@ -24,4 +26,8 @@ def begin(settings: Settings, role: str) -> None:
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    # A full collection walks every object of Ray and of the libraries: 130 ms, twice in a run of a thousand steps. What is
+    # there now stays for good, so it is never looked at again.
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER_ALLOCATIONS)
     logger.info("%s started as process %d", role, os.getpid())
