@@ -12,6 +12,7 @@ from types import ModuleType
 from duly.protocol.plan.manifest import Manifest, MetricTools, PythonTools, ReportTools, SqliteTools, SqlTools
 from duly.protocol.plan.manifest_toml import parse_manifest
 from duly.protocol.plan.package import MANIFEST_FILE
+from duly.protocol.plan.toml_lines import lines_of
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import PackageError
 from duly.protocol.wire.ids import digest_bytes
@@ -68,11 +69,19 @@ def load(snapshot: Snapshot, *, only: str = "") -> dict[str, Tool]:
             tools += _KINDS[type(entry)](snapshot, server, entry)
     if only in ("", survey.SERVER):
         tools += survey.tools(snapshot.manifest, snapshot.module)
+        tools += _policy(snapshot)
     if only in ("", VERIFY_SERVER) and snapshot.manifest.sources:
         from . import tally
 
         tools += tally.tools(VERIFY_SERVER)
     return {tool.descriptor.full_name: tool for tool in tools}
+
+
+def _policy(snapshot: Snapshot) -> Iterable[Tool]:
+    from . import policy
+
+    lines = lines_of(snapshot.files[MANIFEST_FILE].decode("utf-8"))
+    return policy.tools(snapshot.manifest.policy, lines)
 
 
 def _files(folder: Path) -> dict[str, bytes]:
