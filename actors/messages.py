@@ -171,9 +171,12 @@ class AskJudgement(Model):
 
 
 class JudgementGiven(Model):
+    """``rows`` is what the verifier's reads scanned."""
+
     outcome: Literal["pass", "fail", "inconclusive"]
     reason: str
     checks: list[dict[str, Any]]
+    rows: int = 0
 
 
 class LookUp(Model):

@@ -64,6 +64,7 @@ class Wanted:
     template: bool = False
     template_digest: str = ""
     idempotency_key: str = ""
+    rows_max: int = 0
 
     @classmethod
     def of(cls, call: Call) -> Wanted:
@@ -78,6 +79,7 @@ class Wanted:
             call.template,
             call.template_digest,
             call.idempotency_key,
+            call.rows_max,
         )
 
 
@@ -127,7 +129,7 @@ class Signer:
                 issued_ms=now,
                 expires_ms=now + GRANT_TTL_SECONDS * 1000,
                 deadline_ms=one.timeout_seconds * 1000,
-                rows_max=rows_max,
+                rows_max=one.rows_max or rows_max,
                 idempotency_key=one.idempotency_key,
                 nonce=self._nonce(run_id, one, wave),
             )

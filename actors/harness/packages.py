@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from duly.protocol.machine.stimuli import StepOutcome
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.catalogue import Catalogue
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.scope import Scope
 from duly.protocol.wire import canon
-from duly.protocol.wire.errors import PackageError, RuntimeFault, error_from_data
+from duly.protocol.wire.errors import PackageError, ToolError
 from duly.protocol.wire.ids import digest_bytes
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGE_OPEN_SECONDS_MAX
 from duly.storage.packages import PackageStore
 
 from ..caller import Caller
-from ..messages import CallsRan, DescribePackage, PackageDescribed, RunCalls
+from ..messages import DescribePackage, PackageDescribed
 from .again import again
-from .grants import ReceiptReader, Signer, Wanted
+from .grants import Wanted
+from .one_read import OneRead
 
 SURVEY = "duly.survey"
 FINGERPRINT = "duly.fingerprint"
@@ -66,13 +66,10 @@ class OpenPackage:
 class Packages:
     """Opens snapshots through an executor of the harness's own node and keeps what was learned."""
 
-    def __init__(
-        self, store: PackageStore, caller: Caller, signer: Signer, reader: ReceiptReader, node: str
-    ) -> None:
+    def __init__(self, store: PackageStore, caller: Caller, reads: OneRead, node: str) -> None:
         self._store = store
         self._caller = caller
-        self._signer = signer
-        self._reader = reader
+        self._reads = reads
         self._node = node
         self._open: dict[str, OpenPackage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -127,27 +124,13 @@ class Packages:
             timeout_seconds=min(PACKAGE_OPEN_SECONDS_MAX, descriptors[tool].timeout_seconds),
         )
 
-        async def ask() -> bytes:
-            granted = self._signer.grant(f"package-{digest[:16]}", digest, "", "read", [wanted], rows_max=0)
-            body = RunCalls(
-                mode="serial", host="read", grants=granted.envelope, mandate=b"", calls=granted.calls
-            )
-            ran, blobs = await self._caller.ask(
-                "executor", body, CallsRan, blobs=granted.arguments, node=self._node
-            )
-            return _output(self._reader.outcomes(granted, ran, blobs, 0)[0], ran)
-
-        return await again(ask)
-
-
-def _output(outcome: StepOutcome, ran: CallsRan) -> bytes:
-    if outcome.outcome == "ok" and outcome.output is not None:
+        try:
+            outcome = await self._reads.run(wanted, run_id=f"package-{digest[:16]}", package=digest)
+        except ToolError as error:
+            if error.code == "tool.failed":
+                raise PackageError(
+                    "package.not_opened", f"The package could not be opened: {error.message}"
+                ) from None
+            raise
+        assert outcome.output is not None
         return outcome.output
-    if outcome.outcome in ("lost", "not_started"):
-        raise RuntimeFault("runtime.host_lost", f"The host brought no result: {outcome.code}.")
-    error = next((result.error for result in ran.results if result.error), None)
-    if error is not None:
-        raise error_from_data(error)
-    raise PackageError(
-        "package.not_opened", f"The package could not be opened: {outcome.code}. {outcome.message}"
-    )

@@ -39,6 +39,7 @@ from .clock import Clock
 from .dispatcher import Dispatcher
 from .grants import Signer
 from .packages import Packages
+from .questions import Questions
 from .verification import Verification
 
 Make = Callable[[int, str], Stimulus]
@@ -56,6 +57,7 @@ class Performer:
         packages: Packages,
         dispatcher: Dispatcher,
         verification: Verification,
+        questions: Questions,
     ) -> None:
         self._caller = caller
         self._clock = clock
@@ -63,6 +65,7 @@ class Performer:
         self._packages = packages
         self._dispatcher = dispatcher
         self._verification = verification
+        self._questions = questions
         self._tasks: set[asyncio.Task[None]] = set()
         self.post: Post = lambda run_id, make: None
         self.verdict_seq: Callable[[str], int] = lambda run_id: 0
@@ -95,6 +98,12 @@ class Performer:
                 await self._answer(run, self._draft(run, order))
             case effects.Dispatch():
                 await self._dispatcher.run(run, order, self.post)
+            case effects.Probe():
+                await self._answer(run, self._questions.probe(run, order))
+            case effects.JudgePolicy():
+                await self._answer(run, self._questions.policy(run, order))
+            case effects.PrepareChecks():
+                await self._answer(run, self._verification.prepare_checks(run, order))
             case effects.CheckSteps():
                 await self._answer(run, self._verification.check(run, order))
             case effects.PrepareVerification():
@@ -133,7 +142,7 @@ class Performer:
     async def _draft(self, run: Run, order: effects.Draft) -> Make:
         async def ask() -> Make:
             opened = await self._packages.get(run.mandate.package)
-            marks = await self._packages.fingerprints(opened) if order.replan else {}
+            marks = await self._packages.fingerprints(opened)
             body = AskDraft(
                 package=run.mandate.package,
                 agent=run.agent.name,

@@ -33,10 +33,12 @@ from .earlier import kept_results
 from .followers import Followers
 from .front_door import FrontDoor
 from .grants import HostKeys, ReceiptReader, Signer
+from .one_read import OneRead
 from .packages import Packages
 from .people import People
 from .performer import Performer
 from .preview import Preview
+from .questions import Questions
 from .record import JournalRecord
 from .recorder import Recorder
 from .submission import Submission
@@ -63,9 +65,8 @@ class HarnessRuntime:
         self._artifacts = ArtifactStore.open(place.artifacts, random_bytes=clock.random_bytes)
         self._recorder = Recorder(self._caller, self._artifacts)
         reader = ReceiptReader(HostKeys(place.keys / "hosts"))
-        self._packages = Packages(
-            PackageStore(place.packages), self._caller, self._signer, reader, settings.node
-        )
+        reads = OneRead(self._caller, self._signer, reader, settings.node)
+        self._packages = Packages(PackageStore(place.packages), self._caller, reads, settings.node)
         self._followers = Followers()
         self._performer = Performer(
             caller=self._caller,
@@ -76,6 +77,7 @@ class HarnessRuntime:
                 self._caller, self._signer, reader, clock, settings.node, self._packages.files
             ),
             verification=Verification(self._caller, self._signer, self._packages),
+            questions=Questions(reads, self._packages),
         )
         self.core = HarnessCore(
             recorder=self._recorder,

@@ -28,60 +28,63 @@ class Verification:
         self._packages = packages
 
     async def prepare(self, run: Run) -> Make:
-        """Which reads the verifier wants."""
+        """Which reads the verifier wants for its judgement."""
 
         async def ask() -> Make:
-            steps, blobs = self._outputs(run)
-            reply, _ = await self._caller.ask(
-                "verifier",
-                AskReads(package=run.mandate.package, steps=steps),
-                ReadsNamed,
-                blobs=blobs,
-                run_id=run.run_id,
-            )
-            return lambda now, fresh: stimuli.ReadsWanted(now_ms=now, fresh=fresh, reads=reply.reads)
+            reads = await self._wanted(run, None)
+            return lambda now, fresh: stimuli.ReadsWanted(now_ms=now, fresh=fresh, reads=reads)
 
         return await self._again(ask)
+
+    async def prepare_checks(self, run: Run, order: effects.PrepareChecks) -> Make:
+        """Which reads it wants to check some steps, before something that writes depends on them."""
+
+        async def ask() -> Make:
+            reads = await self._wanted(run, list(order.step_ids))
+            return lambda now, fresh: stimuli.ReadsWanted(
+                now_ms=now, fresh=fresh, reads=reads, purpose="checks"
+            )
+
+        return await self._again(ask, lambda error: _unchecked(order.step_ids, error))
+
+    async def _wanted(self, run: Run, only: list[str] | None) -> list[dict[str, Any]]:
+        steps, blobs = self._outputs(run)
+        body = AskReads(package=run.mandate.package, steps=steps, only=only)
+        reply, _ = await self._caller.ask("verifier", body, ReadsNamed, blobs=blobs, run_id=run.run_id)
+        return reply.reads
 
     async def judge(self, run: Run, order: effects.Judge) -> Make:
         """The judgement, its reads granted one by one for the verifier's own host."""
 
         async def ask() -> Make:
-            reply = await self._judgement(run, order.reads, None)
+            reply = await self._judgement(run, order.reads, None, order.rows_max)
             return lambda now, fresh: stimuli.Judged(
-                now_ms=now, fresh=fresh, outcome=reply.outcome, reason=reply.reason, checks=reply.checks
+                now_ms=now,
+                fresh=fresh,
+                outcome=reply.outcome,
+                reason=reply.reason,
+                checks=reply.checks,
+                rows=reply.rows,
             )
 
         return await self._again(ask)
 
     async def check(self, run: Run, order: effects.CheckSteps) -> Make:
-        """Schema and rules of some steps, before something that writes depends on them."""
+        """Schema, rules and recomputation of some steps, before something that writes depends on them."""
 
         async def ask() -> Make:
-            reply = await self._judgement(run, [], list(order.step_ids))
-            return lambda now, fresh: stimuli.ChecksReturned(now_ms=now, fresh=fresh, checks=reply.checks)
+            reply = await self._judgement(run, order.reads, list(order.step_ids), order.rows_max)
+            return lambda now, fresh: stimuli.ChecksReturned(
+                now_ms=now, fresh=fresh, checks=reply.checks, rows=reply.rows
+            )
 
-        def give_up(error: DulyError) -> Make:
-            checks = [
-                {
-                    "check_id": f"verifier:{name}",
-                    "kind": "rule",
-                    "step_id": name,
-                    "outcome": "fail",
-                    "reason": error.message,
-                    "mandatory": True,
-                }
-                for name in order.step_ids
-            ]
-            return lambda now, fresh: stimuli.ChecksReturned(now_ms=now, fresh=fresh, checks=checks)
-
-        return await self._again(ask, give_up)
+        return await self._again(ask, lambda error: _unchecked(order.step_ids, error))
 
     async def _judgement(
-        self, run: Run, reads: Sequence[dict[str, Any]], only: list[str] | None
+        self, run: Run, reads: Sequence[dict[str, Any]], only: list[str] | None, rows_max: int
     ) -> JudgementGiven:
         steps, blobs = self._outputs(run)
-        granted = await self._grant(run, reads) if reads else None
+        granted = await self._grant(run, reads, rows_max) if reads else None
         named = []
         if granted is not None:
             start = len(blobs)
@@ -101,7 +104,7 @@ class Verification:
         reply, _ = await self._caller.ask("verifier", body, JudgementGiven, blobs=blobs, run_id=run.run_id)
         return reply
 
-    async def _grant(self, run: Run, reads: Sequence[dict[str, Any]]) -> Granted:
+    async def _grant(self, run: Run, reads: Sequence[dict[str, Any]], rows_max: int) -> Granted:
         descriptors = (await self._packages.get(run.mandate.package)).descriptors
         wanted = [
             Wanted(
@@ -116,7 +119,7 @@ class Verification:
             for index, read in enumerate(reads)
         ]
         return self._signer.grant(
-            run.run_id, run.mandate.package, run.plan_digest, "verify", wanted, rows_max=0
+            run.run_id, run.mandate.package, run.plan_digest, "verify", wanted, rows_max=rows_max
         )
 
     def _outputs(self, run: Run) -> tuple[list[StepOutput], list[bytes]]:
@@ -146,3 +149,19 @@ class Verification:
         if give_up is not None:
             return give_up(failed)
         return lambda now, fresh: stimuli.VerifierLost(now_ms=now, fresh=fresh, error=failed)
+
+
+def _unchecked(step_ids: Sequence[str], error: DulyError) -> Make:
+    """Nobody could check these steps: what writes must not build on them."""
+    checks = [
+        {
+            "check_id": f"verifier:{name}",
+            "kind": "rule",
+            "step_id": name,
+            "outcome": "fail",
+            "reason": error.message,
+            "mandatory": True,
+        }
+        for name in step_ids
+    ]
+    return lambda now, fresh: stimuli.ChecksReturned(now_ms=now, fresh=fresh, checks=checks)

@@ -7,11 +7,12 @@ says), and the semantics, from which the recomputation is built. The verifier re
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from duly.hosts.client import HostClient
+from duly.protocol.authority.signing import peek_payload
 from duly.protocol.judgement import checks as judgement
 from duly.protocol.judgement import verdict
 from duly.protocol.judgement.checks import Check
@@ -42,13 +43,18 @@ class Material:
     descriptors: Mapping[str, Descriptor]
     outputs: Mapping[str, Any]
     arguments: Mapping[str, Any]
+    only: Collection[str] | None = None
+
+    def concerns(self, step: Step) -> bool:
+        """Whether a step has an output and is among those that are to be checked."""
+        return step.step_id in self.outputs and (self.only is None or step.step_id in self.only)
 
     def claims(self) -> list[Claim]:
         """The steps whose outputs the semantics can recompute."""
         found = []
         for step in self.plan.steps:
             kind = _kind(self.package, step)
-            if kind in _RECOMPUTED_KINDS and step.step_id in self.outputs:
+            if kind in _RECOMPUTED_KINDS and self.concerns(step):
                 name = step.tool_contract.tool.name if step.tool_contract.tool else ""
                 arguments = tagged.from_tagged(self.arguments[step.step_id])
                 found.append(Claim(step.step_id, f"{kind}.{name}", arguments))
@@ -59,7 +65,7 @@ class Material:
         found = []
         for step in self.plan.steps:
             contract = step.verification.independent
-            if isinstance(contract, ReadBack) and step.step_id in self.outputs:
+            if isinstance(contract, ReadBack) and self.concerns(step):
                 try:
                     found.append((step, refs.resolve(contract.arguments, self.outputs)))
                 except PlanError:
@@ -80,7 +86,7 @@ class VerifierService:
 
     async def reads(self, body: AskReads, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The tallies and read-backs that a judgement needs; the harness grants them one by one."""
-        material = self._material(body.package, body.steps, blobs)
+        material = self._material(body.package, body.steps, blobs, body.only)
         wanted = [
             {
                 "read_id": f"read_back:{step.step_id}",
@@ -100,19 +106,20 @@ class VerifierService:
 
     async def judge(self, body: AskJudgement, blobs: list[bytes], envelope: Envelope) -> Reply:
         """Every check with its outcome, and the verdict over them."""
-        material = self._material(body.package, body.steps, blobs)
-        chosen = [step for step in material.plan.steps if body.only is None or step.step_id in body.only]
-        found = [check for step in chosen for check in self._step_checks(material, step)]
-        if body.only is None:
-            found += await self._independent(material, body, blobs)
+        material = self._material(body.package, body.steps, blobs, body.only)
+        found = [check for step in material.plan.steps for check in self._step_checks(material, step)]
+        read, rows = await self._run(body, blobs)
+        found += self._independent(material, read)
         outcome, reason = verdict.judge(found)
         return Reply(
-            JudgementGiven(outcome=outcome, reason=reason, checks=[check.to_data() for check in found])
+            JudgementGiven(
+                outcome=outcome, reason=reason, checks=[check.to_data() for check in found], rows=rows
+            )
         )
 
     def _step_checks(self, material: Material, step: Step) -> list[Check]:
         """Schema and rules of the step's contract, and the rules that the package demands of its tool."""
-        if step.step_id not in material.outputs:
+        if not material.concerns(step):
             return []
         output = material.outputs[step.step_id]
         found = judgement.check_output(step, output, material.descriptors.get(step.tool or ""))
@@ -121,8 +128,8 @@ class VerifierService:
                 found += judgement.check_rules(step, "policy", demand.rules, output)
         return found
 
-    async def _independent(self, material: Material, body: AskJudgement, blobs: list[bytes]) -> list[Check]:
-        read = await self._run(body, blobs)
+    def _independent(self, material: Material, read: Mapping[str, Any]) -> list[Check]:
+        """Recomputation from the semantics, and what was read back."""
         semantics = material.package.semantics
         found: list[Check] = []
         if semantics is not None:
@@ -135,18 +142,20 @@ class VerifierService:
         found += _read_back_checks(material, read)
         return found + _demanded(material, found)
 
-    async def _run(self, body: AskJudgement, blobs: list[bytes]) -> dict[str, Any]:
-        """The outputs of the granted reads by their ids, or the errors with which they failed.
+    async def _run(self, body: AskJudgement, blobs: list[bytes]) -> tuple[dict[str, Any], int]:
+        """The outputs of the granted reads by their ids, or the errors with which they failed; and the rows they scanned.
 
         Raises ``runtime.host_lost`` where reads are left without a word: their grants are used, the harness gives new ones.
         """
         if body.grants is None:
-            return {}
+            return {}, 0
+        rows = 0
         names = {read.nonce: read.read_id for read in body.reads}
         found: dict[str, Any] = {}
         arguments = [blobs[read.blob] for read in body.reads]
         try:
             async for group in run_patiently(self._host, body.grants, arguments, mode="concurrent"):
+                rows += _rows(group.receipts)
                 for nonce in group.nonces:
                     if nonce in group.outputs:
                         found[names[nonce]] = canon.decode(group.outputs[nonce], bytes_max=ARTIFACT_BYTES_MAX)
@@ -156,9 +165,11 @@ class VerifierService:
             if error.code != "runtime.host_lost" or len(found) < len(names):
                 raise
         lost = ToolError("tool.lost", "The verifier's host brought no result.")
-        return {read_id: found.get(read_id, lost) for read_id in names.values()}
+        return {read_id: found.get(read_id, lost) for read_id in names.values()}, rows
 
-    def _material(self, digest: str, steps: Sequence[StepOutput], blobs: list[bytes]) -> Material:
+    def _material(
+        self, digest: str, steps: Sequence[StepOutput], blobs: list[bytes], only: Collection[str] | None
+    ) -> Material:
         if len(blobs) < 2 or any(max(one.output, one.arguments) >= len(blobs) for one in steps):
             raise WireError("wire.blob_count", "The message names blobs that did not come.")
         read = [canon.decode(blob, bytes_max=ARTIFACT_BYTES_MAX) for blob in blobs[:2]]
@@ -172,6 +183,7 @@ class VerifierService:
             arguments={
                 one.step_id: canon.decode(blobs[one.arguments], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
             },
+            only=only,
         )
 
     def _package(self, digest: str) -> Package:
@@ -181,6 +193,11 @@ class VerifierService:
             if len(self._packages) > PACKAGES_CACHED_MAX:
                 self._packages.popitem(last=False)
         return known
+
+
+def _rows(receipts: bytes) -> int:
+    """The rows that receipts of this verifier's own host speak of; for the budget, not for a judgement."""
+    return sum(int(one["rows_scanned"]) for one in peek_payload(receipts, "receipt")["all"])
 
 
 def _kind(package: Package, step: Step) -> str:
@@ -194,7 +211,7 @@ def _read_back_checks(material: Material, read: Mapping[str, Any]) -> list[Check
     """One check for every step that a plan wants read back, and for every write whatever the plan wants."""
     found = []
     for step in material.plan.steps:
-        if step.step_id not in material.outputs or not isinstance(step.verification.independent, ReadBack):
+        if not material.concerns(step) or not isinstance(step.verification.independent, ReadBack):
             continue
         value = read.get(f"read_back:{step.step_id}")
         if value is None or isinstance(value, DulyError):
@@ -212,7 +229,7 @@ def _demanded(material: Material, found: Sequence[Check]) -> list[Check]:
     return [
         _not_run(step, f"recompute:{step.step_id}", "nothing recomputes what this tool says")
         for step in material.plan.steps
-        if step.step_id in material.outputs
+        if material.concerns(step)
         and step.step_id not in made
         and (step.tool in demanded or isinstance(step.verification.independent, Recompute))
     ]
