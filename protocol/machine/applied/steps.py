@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..budget import Budget
 from ..events import Event
 from ..phases import Phase
-from ..run import Run
+from ..run import Run, StepState, changed
 
 # What one call reserves, and spends once it ran.
 CALL = {"steps": 1, "tool_calls": 1}
@@ -16,9 +15,11 @@ CALL = {"steps": 1, "tool_calls": 1}
 
 def with_step(run: Run, step_id: str, **changes: Any) -> Run:
     """The run with one step changed."""
-    steps = dict(run.steps)
-    steps[step_id] = replace(steps[step_id], **changes)
-    return replace(run, steps=steps)
+    return changed(run, steps=_with(run, step_id, changes))
+
+
+def _with(run: Run, step_id: str, changes: dict[str, Any]) -> dict[str, StepState]:
+    return {**run.steps, step_id: changed(run.steps[step_id], **changes)}
 
 
 def _settled(run: Run, step_id: str, spent: dict[str, int]) -> Budget:
@@ -28,40 +29,41 @@ def _settled(run: Run, step_id: str, spent: dict[str, int]) -> Budget:
 
 def step_started(run: Run, event: Event) -> Run:
     facts = event.facts
-    run = with_step(
-        run,
-        facts["step_id"],
-        status="started",
-        attempts=facts["attempt"],
-        wave=facts["wave"],
-        mode=facts["mode"],
-        template=facts["template"],
-        retry_at_ms=0,
-        code="",
-        then="",
-        key="",
-        checked="",
-    )
-    return replace(run, phase=Phase.RUNNING, waves=max(run.waves, facts["wave"]))
+    started = {
+        "status": "started",
+        "attempts": facts["attempt"],
+        "wave": facts["wave"],
+        "mode": facts["mode"],
+        "template": facts["template"],
+        "retry_at_ms": 0,
+        "code": "",
+        "then": "",
+        "key": "",
+        "checked": "",
+    }
+    steps = _with(run, facts["step_id"], started)
+    return changed(run, steps=steps, phase=Phase.RUNNING, waves=max(run.waves, facts["wave"]))
 
 
 def step_succeeded(run: Run, event: Event) -> Run:
     facts = event.facts
     step_id = facts["step_id"]
-    budget = _settled(run, step_id, {**CALL, "rows_scanned": facts["rows"]})
-    run = with_step(
+    succeeded = {
+        "status": "succeeded",
+        "output": event.artifacts.get("output", ""),
+        "receipt": event.artifacts.get("receipt", ""),
+        "key": facts["key"],
+        "fingerprints": facts["fingerprints"],
+        "started_ms": facts["started_ms"],
+        "ended_ms": facts["ended_ms"],
+        "node": facts["node"],
+    }
+    return changed(
         run,
-        step_id,
-        status="succeeded",
-        output=event.artifacts.get("output", ""),
-        receipt=event.artifacts.get("receipt", ""),
-        key=facts["key"],
-        fingerprints=facts["fingerprints"],
-        started_ms=facts["started_ms"],
-        ended_ms=facts["ended_ms"],
-        node=facts["node"],
+        steps=_with(run, step_id, succeeded),
+        outputs={**run.outputs, step_id: event.attached["output"]},
+        budget=_settled(run, step_id, {**CALL, "rows_scanned": facts["rows"]}),
     )
-    return replace(run, outputs={**run.outputs, step_id: event.attached["output"]}, budget=budget)
 
 
 # ``then`` of a failure -> status of the step. What leads to a person, another plan or the end stays "failed".
@@ -89,8 +91,8 @@ def step_failed(run: Run, event: Event) -> Run:
     if then == "gate":
         # A host did not take the approval: it is void, and a person looks again.
         valid = tuple(given for given in run.approvals if step_id not in given.approval.steps)
-        run = replace(run, approvals=valid)
-    return replace(run, budget=budget)
+        run = changed(run, approvals=valid)
+    return changed(run, budget=budget)
 
 
 def step_reused(run: Run, event: Event) -> Run:
@@ -105,7 +107,7 @@ def step_reused(run: Run, event: Event) -> Run:
         key=key,
         fingerprints=kept.fingerprints,
     )
-    return replace(run, outputs={**run.outputs, step_id: kept.output})
+    return changed(run, outputs={**run.outputs, step_id: kept.output})
 
 
 def step_skipped(run: Run, event: Event) -> Run:
@@ -120,4 +122,4 @@ def outcome_unknown(run: Run, event: Event) -> Run:
     step_id = event.facts["step_id"]
     budget = _settled(run, step_id, CALL)
     run = with_step(run, step_id, status="unknown", code="step.outcome_unknown", key=event.facts["key"])
-    return replace(run, budget=budget)
+    return changed(run, budget=budget)
