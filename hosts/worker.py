@@ -35,10 +35,10 @@ from duly.protocol.wire.limits import (
     CONCURRENT_CALLS_PER_WORKER_MAX,
     ERROR_TEXT_CHARS_MAX,
 )
+from duly.protocol.wire.plain_view import plain_view
 
 from .framing import BlockingFrames, Message
 from .tools import registry
-from .tools.arguments import plain_view
 from .tools.context import CallContext, Tool, ToolFailure, plain_text, said
 
 _THREAD_STACK_BYTES = 1 << 20  # 64 threads of the default 8 MiB would use up a quarter of a worker's memory

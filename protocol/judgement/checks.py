@@ -25,6 +25,7 @@ from ..plan.rules import (
 )
 from ..wire.errors import DulyError
 from ..wire.model import Model
+from ..wire.plain_view import plain_view
 
 Outcome = Literal["pass", "fail", "not_run"]
 
@@ -114,7 +115,7 @@ def check_read_back(step: Step, arguments: Any, read: Any) -> Check:
 
 def _schema(step: Step, name: str, wanted: dict[str, Any], output: Any) -> Check:
     try:
-        faults = schema.faults_of(output, wanted, "", "tool.bad_output")
+        faults = schema.faults_of(plain_view(output), wanted, "", "tool.bad_output")
         reason = "; ".join(str(fault) for fault in faults[:5])
     except DulyError as error:
         reason = error.message
@@ -146,10 +147,24 @@ def _at(output: Any, path: str) -> Any:
 
 
 def _number(output: Any, path: str) -> float:
-    value = _at(output, path)
-    if type(value) not in (int, float):
+    return _as_number(_at(output, path), path)
+
+
+def _as_number(value: Any, path: str) -> float:
+    """A number of an output, exact ones (Decimal, beyond 64 bits) rounded to the nearest float."""
+    plain = plain_view(value)
+    if type(plain) not in (int, float) or (plain is not value and not isinstance(value, dict)):
         raise KeyError(f"{path} (no number)")
-    return float(value)
+    try:
+        return float(plain)
+    except OverflowError:
+        return math.inf if plain > 0 else -math.inf
+
+
+def _field(item: Any, name: str, path: str) -> Any:
+    if not isinstance(item, dict) or name not in item:
+        raise KeyError(f"{path}/*/{name}")
+    return item[name]
 
 
 def _broken(rule: Rule, output: Any, slack: float) -> str:
@@ -169,14 +184,15 @@ def _broken(rule: Rule, output: Any, slack: float) -> str:
             high = math.inf if rule.max is None else rule.max
             return "" if rule.min <= count <= high else f"{count} entries, not {rule.min} to {high}"
         case UniqueRule():
-            items = _container(_at(output, rule.path), rule.path)
-            values = [item[rule.field] if rule.field else item for item in items]
+            items = _list(_at(output, rule.path), rule.path)
+            values = [_field(item, rule.field, rule.path) if rule.field else item for item in items]
             return (
                 "" if len({repr(value) for value in values}) == len(values) else f"{rule.path} repeats itself"
             )
         case SumsToRule():
-            items = _container(_at(output, rule.path), rule.path)
-            total = math.fsum(float(item[rule.field]) for item in items)
+            items = _list(_at(output, rule.path), rule.path)
+            found = [_as_number(_field(item, rule.field, rule.path), rule.path) for item in items]
+            total = math.fsum(found)
             wanted = _number(output, rule.total)
             return "" if abs(total - wanted) <= slack + 1e-9 else f"{total} is not {wanted}"
         case AgreesRule():
@@ -190,6 +206,12 @@ def _container(value: Any, path: str) -> Any:
     return value
 
 
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise KeyError(f"{path} (no list)")
+    return value
+
+
 def _same(got: Any, wanted: Any) -> bool:
     """Whether what was read is what was written. A column of reals gives a whole number back as a real."""
     if type(got) in (int, float) and type(wanted) in (int, float):
@@ -198,7 +220,7 @@ def _same(got: Any, wanted: Any) -> bool:
 
 
 def _unequal(got: Any, wanted: Any, slack: float) -> str:
-    numbers = type(got) in (int, float) and type(wanted) in (int, float)
-    if numbers:
-        return "" if abs(float(got) - float(wanted)) <= slack else f"{got} is not {wanted}"
+    if type(wanted) in (int, float):
+        number = _as_number(got, "the value")
+        return "" if abs(number - float(wanted)) <= slack else f"{number} is not {wanted}"
     return "" if type(got) is type(wanted) and got == wanted else "the value is another one"

@@ -13,7 +13,9 @@ class Ancestors:
     """
 
     def __init__(self, plan: Plan) -> None:
-        needs = {step.step_id: dependencies(step) for step in plan.steps}
+        needs: dict[str, list[str]] = {}
+        for step in plan.steps:  # an id that stands twice, a fault of its own, waits for what both wait for
+            needs.setdefault(step.step_id, []).extend(dependencies(step))
         self._bits = {name: 1 << index for index, name in enumerate(needs)}
         self._above: dict[str, int] = {}
         for level in levels_of([(name, [n for n in wants if n in needs]) for name, wants in needs.items()]):

@@ -89,7 +89,8 @@ def may_fit(produced: dict[str, Any], wanted: dict[str, Any]) -> bool:
     have, want = _types(produced), _types(wanted)
     if not have or not want:
         return True
-    return bool(have & want) or ("integer" in have and "number" in want)
+    numbers = {"integer", "number"}  # 3 is both, and which of them an output will be is not known yet
+    return bool(have & want) or bool(have & numbers and want & numbers)
 
 
 def _types(schema: dict[str, Any]) -> set[str]:

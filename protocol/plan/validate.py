@@ -12,10 +12,11 @@ from ..wire import model as wire_model
 from ..wire.errors import DulyError, Fault, PlanError
 from ..wire.ids import is_name
 from ..wire.limits import STEPS_MAX
-from . import refs, schema
+from ..wire.plain_view import plain_view
+from . import acceptance, refs, schema
 from .ancestors import Ancestors
 from .descriptor import Descriptor
-from .plan import Nothing, Plan, ReadBack, Step
+from .plan import Plan, Step
 from .schedule import dependencies, levels_of
 from .scope import Scope
 
@@ -41,6 +42,7 @@ def faults_of(plan: Plan, descriptors: Mapping[str, Descriptor], scope: Scope | 
         path = f"steps/{index}"
         faults += _contract(step, path, descriptors, digests)
         faults += _references(step, path, known, above, by_id, descriptors)
+        faults += acceptance.faults_of(step, path, descriptors, digests, known)
         faults += _failure(step, path)
     if plan.report_step is not None and plan.report_step not in known:
         faults.append(Fault("report_step", "plan.unknown_step", f"there is no step {plan.report_step}."))
@@ -163,8 +165,6 @@ def _contract(
         )
     if contract.arguments is not None:
         faults += _arguments(contract.arguments, descriptor.input_schema, f"{path}/tool_contract/arguments")
-    if not descriptor.reads_only:
-        faults += _write(step, path, descriptors)
     try:
         schema.compiled(step.output_contract.json_schema)
     except DulyError as error:
@@ -173,37 +173,11 @@ def _contract(
 
 
 def _arguments(arguments: dict[str, Any], wanted: dict[str, Any], path: str) -> list[Fault]:
-    holes = [where for where, _ in refs.find(arguments)]
+    holes = [where.replace("/$$", "/$") for where, _ in refs.find(arguments)]
     try:
-        return schema.faults_of(arguments, wanted, path, "plan.bad_arguments", holes)
+        return schema.faults_of(plain_view(arguments), wanted, path, "plan.bad_arguments", holes)
     except DulyError as error:
         return [Fault(path, error.code, error.message)]
-
-
-def _write(step: Step, path: str, descriptors: Mapping[str, Descriptor]) -> list[Fault]:
-    """A write needs an independent check that reads back."""
-    independent = step.verification.independent
-    where = f"{path}/verification/independent"
-    if isinstance(independent, Nothing) or not isinstance(independent, ReadBack):
-        return [Fault(where, "plan.no_read_back", "a step that writes needs a check that reads back.")]
-    reader = descriptors.get(independent.read_back.full_name)
-    if reader is None or not reader.reads_only:
-        return [
-            Fault(
-                where,
-                "plan.read_back",
-                f"{independent.read_back.full_name} is no granted tool that only reads.",
-            )
-        ]
-    if independent.read_back.descriptor != reader.digest():
-        return [
-            Fault(
-                where,
-                "plan.descriptor_changed",
-                f"{independent.read_back.full_name} is described differently now.",
-            )
-        ]
-    return []
 
 
 def _references(
@@ -216,12 +190,15 @@ def _references(
 ) -> list[Fault]:
     where = f"{path}/tool_contract/arguments"
     faults = refs.faults_in(step.tool_contract.arguments, known, where)
+    needs = dependencies(
+        step
+    )  # what stands here comes before, also where a cycle leaves the step without a level
     for name, target in step.inputs.artifacts.items():
         if target not in known:
             faults.append(
                 Fault(f"{path}/inputs/artifacts/{name}", "plan.unknown_step", f"there is no step {target}.")
             )
-        elif not above.come_before(target, step.step_id):
+        elif target not in needs and not above.come_before(target, step.step_id):
             faults.append(
                 Fault(
                     f"{path}/inputs/artifacts/{name}",
@@ -238,10 +215,6 @@ def _references(
         producer = by_id.get(ref.step_id)
         if producer is None:
             continue
-        if ref.step_id != step.step_id and not above.come_before(ref.step_id, step.step_id):
-            faults.append(
-                Fault(where + place, "plan.not_an_ancestor", f"{ref.step_id} does not come before this step.")
-            )
         produced = schema.at(producer.output_contract.json_schema, ref.pointer)
         if produced is None:
             faults.append(
