@@ -10,6 +10,9 @@ Home = Annotated[
     str | None, typer.Option("--home", metavar="DIR", help="The data directory; else $DULY_HOME.")
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+MaybeRun = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="The run's id, or the beginning of it.")
+]
 Events = Annotated[bool, typer.Option("--json", help="Print JSON, one document a line, and nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on one line, and nothing else.")]
 
@@ -17,6 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on o
 def register(app: typer.Typer) -> None:
     """Adds these commands to the application, in the order in which help lists them."""
     app.command()(watch)
+    app.command()(report)
     app.command()(metrics)
 
 
@@ -40,6 +44,30 @@ def watch(
     from .records import home_of
 
     return command.watch(home_of(home), run, after=after, json=json)
+
+
+def report(
+    run: MaybeRun = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write one self-contained HTML file; - for output."),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> int:
+    """Report what a run (the newest, if none is named) found, and how to check it.
+
+    The HTML file has the plan's graph, the times, charts, checks and
+    approvals; it needs no network and no script. Starts no runtime.
+
+    Example:
+
+        duly report r4k2m9qxw7 --html report.html
+    """
+    from . import report_command
+    from .records import home_of
+
+    return report_command.report(home_of(home), run, html=html, json=json)
 
 
 def metrics(
