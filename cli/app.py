@@ -5,11 +5,11 @@ Modules are imported when their command runs: ``duly --help`` must not pay for c
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from . import app_look, app_review
+from . import app_look, app_review, app_steer
 
 app = typer.Typer(
     name="duly",
@@ -30,6 +30,10 @@ Agent = Annotated[
     str, typer.Argument(metavar="AGENT", help="A package: its folder, or its name once it was run.")
 ]
 Text = Annotated[str, typer.Argument(metavar="REQUEST", help="What you want, in a sentence.")]
+MaybeAgent = Annotated[
+    str | None, typer.Argument(metavar="AGENT", help="A package: its folder, or its name once it was run.")
+]
+MaybeText = Annotated[str | None, typer.Argument(metavar="REQUEST", help="What you want, in a sentence.")]
 Which = Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Which agent of the package.")]
 Input = Annotated[
     list[str] | None, typer.Option("--input", metavar="NAME=VALUE", help="One more input part.")
@@ -117,8 +121,11 @@ def plan(
 
 @app.command()
 def run(
-    agent: Agent,
-    request: Text,
+    agent: MaybeAgent = None,
+    request: MaybeText = None,
+    from_run: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Continue a run that ended short of its end.")
+    ] = None,
     which: Which = None,
     inputs: Input = None,
     plan_file: PlanFile = None,
@@ -127,6 +134,9 @@ def run(
     gate: Gate = None,
     budget: Budget = None,
     schedule: Schedule = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Run the reads; record what writes would have done.")
+    ] = False,
     yes: Yes = False,
     detach: Detach = False,
     home: Home = None,
@@ -134,6 +144,8 @@ def run(
 ) -> int:
     """Run a request: plan, approval where it matters, execution, verification, report.
 
+    With --from, leave REQUEST out for the same request, and AGENT for the
+    same snapshot of the package; what still holds is used again.
     Ctrl-C once cancels cleanly, twice leaves at once.
 
     Exit codes: 0 COMPLETED, 1 internal, 2 usage, 3 FAILED, 4 PARTIAL,
@@ -142,26 +154,26 @@ def run(
     Example:
 
         duly run examples/flights "Why did arrivals get worse in June?"
+        duly run --from r4k2m9qxw7
     """
     from . import run as command
     from .records import home_of
 
-    wish = command.asked(
-        agent,
-        request,
-        inputs=inputs or (),
-        plan=plan_file,
-        budget=budget or (),
-        yes=yes,
-        detach=detach,
-        json=json,
-        agent=which,
-        planning=planning,
-        tier=tier,
-        gate=gate,
-        schedule=schedule,
-    )
-    return command.run(home_of(home), wish)
+    given: dict[str, Any] = {
+        "inputs": inputs or (),
+        "plan": plan_file,
+        "budget": budget or (),
+        "yes": yes,
+        "detach": detach,
+        "json": json,
+        "shadow": shadow,
+        "agent": which,
+        "planning": planning,
+        "tier": tier,
+        "gate": gate,
+        "schedule": schedule,
+    }
+    return command.run(home_of(home), command.wished(home_of(home), from_run, agent, request, given))
 
 
 @app.command()
@@ -250,5 +262,6 @@ def cancel(
     return decide.cancel(home_of(home), run, reason=reason, json=json)
 
 
+app_steer.register(app)
 app_look.register(app)
 app_review.register(app)

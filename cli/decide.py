@@ -1,9 +1,10 @@
-"""``duly approve``, ``reject``, ``answer``, ``cancel``: a person's word on a run, and following it to its next stop."""
+"""``duly approve``, ``reject``, ``answer``, ``guide``, ``cancel``: a person's word on a run, and following it to its next stop."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from duly.protocol.plan.request import new_request
 from duly.protocol.wire.errors import RequestError
 from duly.storage.home import Home
 
@@ -20,7 +21,7 @@ def approve(
     home: Home, name: str, *, with_references: bool = False, yes: bool = False, json: bool = False
 ) -> int:
     """Shows what waits, signs exactly that, and follows the run."""
-    follower = _follower(home, name, json=json, yes=yes)
+    follower = follower_of(home, name, json=json, yes=yes)
     follower.with_references = with_references
     waiting = follower.waiting_gate()
     follower.screen.gate(waiting)
@@ -31,7 +32,7 @@ def approve(
 
 def reject(home: Home, name: str, *, feedback: str | None = None, json: bool = False) -> int:
     """Says no. Without feedback the run ends; with feedback another plan is made, and waits again."""
-    follower = _follower(home, name, json=json)
+    follower = follower_of(home, name, json=json)
     waiting = follower.waiting_gate()
     return conclude(
         follower, follower.request("reject", run_id=follower.run_id, gate=waiting.gate, feedback=feedback)
@@ -42,8 +43,17 @@ def answer(home: Home, name: str, text: str, *, json: bool = False) -> int:
     """Answers the one open question of a run."""
     if not text.strip():
         raise RequestError("request.empty", "The answer is empty.", hint="Say it in a few words.")
-    follower = _follower(home, name, json=json)
+    follower = follower_of(home, name, json=json)
     return conclude(follower, follower.request("answer", run_id=follower.run_id, text=text))
+
+
+def guide(home: Home, name: str, text: str, *, json: bool = False) -> int:
+    """Says what every later draft of a run must take into account; at a plan gate another plan is made now."""
+    if not text.strip():
+        raise RequestError("request.empty", "The guidance is empty.", hint="Say it in a sentence.")
+    said = new_request(text).text
+    follower = follower_of(home, name, json=json)
+    return conclude(follower, follower.request("guide", run_id=follower.run_id, text=said))
 
 
 def cancel(home: Home, name: str, *, reason: str = "a person", json: bool = False) -> int:
@@ -58,7 +68,8 @@ def cancel(home: Home, name: str, *, reason: str = "a person", json: bool = Fals
     return exit_codes.DONE
 
 
-def _follower(home: Home, name: str, *, json: bool, yes: bool = False) -> follow.Follower:
+def follower_of(home: Home, name: str, *, json: bool, yes: bool = False) -> follow.Follower:
+    """The run that a person named, followed at a terminal or for a script. Raises as ``Records.summary``."""
     run_id = run_named(home, name)
     screen: Screen = JsonScreen() if json else text_screen(home, run_id)
     decide: Any = follow.nobody

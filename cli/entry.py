@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from . import exit_codes
 
 INTERRUPTED = 130
-FOLLOWING = ("run", "approve", "reject", "answer")
+FOLLOWING = ("run", "approve", "reject", "answer", "edit", "guide", "amend", "resume")
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,24 +132,29 @@ def always() -> str:
 
 def ask() -> str:
     """The decision of a person at a terminal; everything but a clear word (end of input, Ctrl-C) decides nothing."""
+    return ANSWERS.get(typed(PROMPT).lower(), "")
+
+
+def typed(prompt: str) -> str:
+    """One line that a person types, without blanks around it; empty at the end of input and for Ctrl-C."""
     # What was typed before the text was shown is no decision about it.
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
-        typed = _typed_line()
+        line = _typed_line(prompt)
     except KeyboardInterrupt:
-        typed = b""
-    if not typed.endswith(b"\n"):
+        line = b""
+    if not line.endswith(b"\n"):
         print()
-    return ANSWERS.get(typed.decode("utf-8", "replace").strip().lower(), "")
+    return line.decode("utf-8", "replace").strip()
 
 
-def _typed_line() -> bytes:
+def _typed_line(prompt: str) -> bytes:
     """One line of the terminal, empty at its end or for Ctrl-C.
 
     Waited for together with the signal: a signal just before a blocking read would be seen only after it.
     """
     with Interrupts() as interrupts:
-        sys.stdout.write(PROMPT)
+        sys.stdout.write(prompt)
         sys.stdout.flush()
         ready, _, _ = select.select([sys.stdin, interrupts], [], [])
         return b"" if interrupts in ready else os.read(sys.stdin.fileno(), TYPED_BYTES_MAX)

@@ -38,6 +38,7 @@ class WaitingGate:
     steps: Mapping[str, ApprovedStep]
     facts: GateFacts
     text: str
+    descriptors: Mapping[str, Descriptor]
 
     @property
     def has_references(self) -> bool:
@@ -89,7 +90,9 @@ def read(run_id: str, answer: Mapping[str, Any]) -> WaitingGate:
         raise AuthorityError(
             "gate.text_mismatch", "The text that would be signed is not what these bytes read as.", hint=_HINT
         )
-    return WaitingGate(run_id, answer["gate"], answer["kind"], answer["step_id"], plan, steps, facts, text)
+    return WaitingGate(
+        run_id, answer["gate"], answer["kind"], answer["step_id"], plan, steps, facts, text, descriptors
+    )
 
 
 def approval(gate: WaitingGate, *, with_references: bool, now_ms: int | None = None) -> Approval:

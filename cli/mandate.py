@@ -35,6 +35,8 @@ class Order:
     gate: str | None = None
     schedule: str | None = None
     budget: Mapping[str, int] = field(default_factory=dict)
+    shadow: bool = False
+    from_run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ def draft(
         tools=tools,
         scope=opened.scope,
         budget={**agent.budget, **order.budget},
+        shadow=order.shadow,
+        from_run=order.from_run,
         plan=None if plan is None else plan.content_digest(),
         issued_ms=issued,
         expires_ms=issued + MANDATE_TTL_SECONDS * 1000,
@@ -116,9 +120,26 @@ def draft(
     )
 
 
+def amended(mandate: Mandate, request: Request, *, now_ms: int | None = None) -> Mandate:
+    """The mandate of the same run for another request: nothing else of it changes but its time and its nonce.
+
+    A plan that the person brought was for the old request, so none is named any more.
+    """
+    issued = int(time.time() * 1000) if now_ms is None else now_ms
+    return mandate.model_copy(
+        update={
+            "request": request.digest(),
+            "plan": None,
+            "issued_ms": issued,
+            "expires_ms": issued + MANDATE_TTL_SECONDS * 1000,
+            "nonce": secrets.token_hex(16),
+        }
+    )
+
+
 def approves(mandate: Mandate) -> list[str]:
     """The tools that this mandate itself approves, since its tier has no plan gate; shown when it is signed."""
-    if TIERS[mandate.tier].plan_gate:
+    if TIERS[mandate.tier].plan_gate or mandate.shadow:
         return []
     return [
         name

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from duly.protocol.wire.errors import PackageError
-from duly.protocol.wire.ids import is_name
+from duly.protocol.wire.ids import is_digest, is_name
 from duly.protocol.wire.limits import FRAME_BYTES_MAX
 from duly.storage.home import Home
 from duly.storage.packages import PackageStore, read_folder
@@ -32,7 +32,8 @@ def open_package(door: FrontDoor, home: Home, named: str) -> Opened:
 
 
 def files_of(home: Home, named: str) -> tuple[Mapping[str, bytes], str]:
-    """The files of a package and where they are from: a path, or the name of a package that was run here before.
+    """The files of a package and where they are from: a path, the name of a package that was run here before, or the
+    digest of a snapshot.
 
     Raises ``PackageError``: ``package.missing``, and as ``read_folder`` does.
     """
@@ -60,11 +61,13 @@ def files_of(home: Home, named: str) -> tuple[Mapping[str, bytes], str]:
 
 
 def _kept(home: Home, name: str) -> Mapping[str, bytes]:
-    """The newest snapshot of a package of that name."""
+    """The snapshot of that digest, or the newest one of a package of that name."""
+    if is_digest(name):
+        return PackageStore(home.packages).get(name)
     found: list[tuple[float, str]] = []
     if is_name(name) and home.packages.is_dir():
         for folder in home.packages.iterdir():
-            if _name_of(folder / MANIFEST) == name:
+            if name_in(folder / MANIFEST) == name:
                 found.append((folder.stat().st_mtime, folder.name))
     if not found:
         raise PackageError(
@@ -75,7 +78,22 @@ def _kept(home: Home, name: str) -> Mapping[str, bytes]:
     return PackageStore(home.packages).get(max(found)[1])
 
 
-def _name_of(manifest: Path) -> str | None:
+def is_known(home: Home, named: str) -> bool:
+    """Whether a word names a package: a folder, or one that was run here before."""
+    if Path(named).is_dir():
+        return True
+    if not is_name(named) or not home.packages.is_dir():
+        return False
+    return any(name_in(folder / MANIFEST) == named for folder in home.packages.iterdir())
+
+
+def snapshot_name(home: Home, digest: str) -> str | None:
+    """The name of the package of a snapshot, ``None`` where the snapshot is gone."""
+    return name_in(home.packages / digest / MANIFEST)
+
+
+def name_in(manifest: Path) -> str | None:
+    """The package's name in a manifest, ``None`` where there is none to be read."""
     try:
         data = tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError):

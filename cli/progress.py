@@ -94,7 +94,8 @@ class Progress:
 
     def _drafted(self, facts: Facts, event: Facts) -> list[str]:
         plan = self._load_plan(event["seq"])
-        source = facts.get("playbook") or facts.get("origin", "")
+        edited = event["kind"] == "plan.edited"
+        source = "your edit" if edited else facts.get("playbook") or facts.get("origin", "")
         name = f"version {facts['version']}, {count(facts['steps'], 'step')}, from {source}"
         if plan is None:
             return labelled("plan", name)
@@ -136,6 +137,18 @@ class Progress:
             word.replace("_", " ").removeprefix("outcome "), f"{step_id}{': ' + why if why else ''}"
         )
 
+    def _shadowed(self, facts: Facts, event: Facts) -> list[str]:
+        self._states[facts["step_id"]] = "done"
+        return labelled("shadow", f"{facts['step_id']} would have run; nothing was changed")
+
+    def _stalled(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("stalled", f"nothing can go on with this run now [{facts.get('code', '')}]")
+
+    def _imported(self, facts: Facts, event: Facts) -> list[str]:
+        kept = facts.get("kept")
+        number = count(kept, "result") if isinstance(kept, int) else "results"
+        return labelled("kept", f"{number} of run {facts.get('from_run', '')} that may be used again")
+
     def _verdict(self, facts: Facts, event: Facts) -> list[str]:
         parts = [f"{facts[name]} {word}" for name, word in _CHECK_WORDS if facts.get(name)]
         return labelled("verdict", f"{facts['outcome']} ({', '.join(parts) or 'no checks'})")
@@ -169,12 +182,20 @@ _DECISIONS = {
     "plan.rejected": "rejected",
     "run.cancelled": "cancelled",
     "authority.refused": "an approval was refused",
+    "guidance.given": "guidance given, for every later draft",
+    "objective.amended": "another request, under a new mandate",
 }
 _HANDLERS: dict[str, Callable[[Progress, Facts, Facts], list[str]]] = {
     "route.chosen": Progress._routed,
     "plan.cache_hit": Progress._cached,
     "plan.cache_stale": Progress._cached,
     "plan.drafted": Progress._drafted,
+    "plan.edited": Progress._drafted,
+    "guidance.given": Progress._decided,
+    "objective.amended": Progress._decided,
+    "results.imported": Progress._imported,
+    "run.stalled": Progress._stalled,
+    "step.shadowed": Progress._shadowed,
     "plan.approved": Progress._decided,
     "step.approved": Progress._decided,
     "plan.rejected": Progress._decided,

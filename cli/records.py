@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import LogError, RunError, StorageError
@@ -14,6 +16,10 @@ from duly.storage.journal_reader import JournalReader
 from duly.storage.journal_schema import RunSummary
 
 from .log_key import verifier_of
+
+if TYPE_CHECKING:  # the machine loads pydantic, which the fast commands do without
+    from duly.protocol.machine.run import Run
+    from duly.storage.recovery import Recorded
 
 RUNS_SEARCHED_MAX = 10_000
 PREFIX_CHARS_MIN = 3
@@ -81,6 +87,15 @@ class Records:
             raise
         return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
 
+    def run(self, name: str) -> tuple[Run, list[Recorded]]:
+        """A run that a person named, replayed, with its record. Raises as ``summary``, and as ``load_run`` does."""
+        from duly.storage.recovery import load_run
+
+        run_id = self.summary(name).run_id
+        if self.artifacts is None:
+            raise StorageError("storage.absent", "The artifacts of this run are missing.", place=run_id)
+        return load_run(self.journal, self.artifacts, run_id)
+
     def close(self) -> None:
         self.journal.close()
         if self.artifacts is not None:
@@ -97,9 +112,22 @@ class Records:
 
 def run_named(home: Home, name: str) -> str:
     """The full id of a run that a person named, found in the journal. Raises as ``Records.summary``."""
+    with _searched(home, name) as records:
+        return records.summary(name).run_id
+
+
+def run_recorded(home: Home, name: str) -> Run:
+    """The run that a person named, as the journal gives it. Raises as ``Records.run``."""
+    with _searched(home, name) as records:
+        return records.run(name)[0]
+
+
+@contextmanager
+def _searched(home: Home, name: str) -> Iterator[Records]:
+    """The records, in which a run is looked for: where nothing is recorded, there is no such run."""
     try:
         with Records.open(home) as records:
-            return records.summary(name).run_id
+            yield records
     except StorageError as error:
         if error.code != "storage.absent":
             raise

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from duly.protocol.authority.mandate import Mandate
+from duly.protocol.machine.run import Run
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Request, new_request
-from duly.protocol.wire.errors import DulyError, PlanError, StorageError
+from duly.protocol.wire.errors import DulyError, PlanError, RequestError, StorageError
 from duly.storage.home import Home
 
 from . import exit_codes, follow, mandate, options, person
+from .continuation import check_same_package, continued
 from .layout import labelled, paragraph
 from .mandate import Order
 from .output import emit, fail, note, say
@@ -35,6 +40,7 @@ class Asked:
     yes: bool = False
     detach: bool = False
     json: bool = False
+    continues: Run | None = None
 
 
 def asked(
@@ -47,48 +53,93 @@ def asked(
     yes: bool = False,
     detach: bool = False,
     json: bool = False,
+    shadow: bool = False,
     **settings: str | None,
 ) -> Asked:
     """Everything that can be wrong with a command line is found here, before anything is started."""
+    check_settings(settings)
+    order = Order(budget=options.budget(budget), shadow=shadow, **settings)
+    request = new_request(text, options.parts(inputs))
+    brought = None if plan is None else read_plan(Path(plan))
+    return Asked(package, request, order, brought, yes, detach, json)
+
+
+def wished(
+    home: Home, from_run: str | None, package: str | None, text: str | None, given: Mapping[str, Any]
+) -> Asked:
+    """What a command line of ``run`` asks for, with or without ``--from``. ``given`` is what ``asked`` takes."""
+    if from_run is not None:
+        return continued(home, from_run, package, text, given)
+    if package is None or text is None:
+        missing = "AGENT" if package is None else "REQUEST"
+        raise RequestError("request.usage", f"Missing argument {missing!r}.", hint="Try `duly run --help`.")
+    return asked(package, text, **given)
+
+
+def check_settings(settings: Mapping[str, str | None]) -> None:
+    """Raises ``RequestError`` ``request.bad_option`` for a word that an option does not have."""
     options.one_of("--tier", settings.get("tier"), options.TIERS)
     options.one_of("--planning", settings.get("planning"), options.PLANNINGS)
     options.one_of("--gate", settings.get("gate"), options.GATES)
     options.one_of("--schedule", settings.get("schedule"), options.SCHEDULES)
-    order = Order(budget=options.budget(budget), **settings)
-    request = new_request(text, options.parts(inputs))
-    brought = None if plan is None else read_plan(Path(plan))
-    return Asked(package, request, order, brought, yes, detach, json)
 
 
 def run(home: Home, wish: Asked) -> int:
     """Runs a request; the exit code says how it stopped."""
     with opened(home) as door:
         package = open_package(door, home, wish.package)
+    if wish.continues is not None:
+        check_same_package(home, wish.continues, package)
     order = mandate.draft(package, wish.request, wish.order, wish.plan)
     screen: Screen = JsonScreen() if wish.json else text_screen(home, order.run_id, order.budget)
     if not wish.json:
         say(labelled("request", wish.request.text))
         say(labelled("run", f"{order.run_id}, agent {order.agent} {order.agent_version}, tier {order.tier}"))
-    approved = mandate.approves(order)
-    if approved:
-        tools = ", ".join(approved)
-        text = (
-            f"No gate in tier {order.tier}: with this command you approve what these tools will do: {tools}."
-        )
-        if wish.json:
-            note(text)
-        else:
-            say(paragraph(text))
+        if wish.continues is not None:
+            say(
+                labelled(
+                    "from", f"{wish.continues.run_id}, {wish.continues.phase}; what still holds is used again"
+                )
+            )
+    authority_lines(order, json=wish.json)
     follower = follow.Follower(home, order.run_id, screen, person.key_of(home), _decider(wish))
-    fields: dict[str, Any] = {
-        "mandate": order.sign(follower.key()),
-        "request": wish.request.to_data(),
-        "plan": None if wish.plan is None else wish.plan.to_data(),
-    }
+    fields = submission(order, follower.key(), wish.request, wish.plan)
     if wish.detach:
         return _detached(home, order.run_id, fields, json=wish.json)
     result = follower.request("submit", **fields)
     return conclude(follower, result, forced=wish.yes)
+
+
+def submission(order: Mandate, key: Ed25519PrivateKey, request: Request, plan: Plan | None) -> dict[str, Any]:
+    """The fields of a submission: the mandate, signed, and what it is about."""
+    fields: dict[str, Any] = {
+        "mandate": order.sign(key),
+        "request": request.to_data(),
+        "plan": None if plan is None else plan.to_data(),
+    }
+    if order.from_run is not None:
+        fields["from_run"] = order.from_run
+    return fields
+
+
+def authority_lines(order: Mandate, *, json: bool) -> None:
+    """Says what a mandate allows beyond the usual, before it is signed."""
+    approved = mandate.approves(order)
+    told = []
+    if approved:
+        tools = ", ".join(approved)
+        told.append(
+            f"No gate in tier {order.tier}: with this command you approve what these tools will do: {tools}."
+        )
+    if order.shadow:
+        told.append(
+            "Shadow: reads run; what writes is recorded as it would have happened, and does not happen."
+        )
+    for text in told:
+        if json:
+            note(text)
+        else:
+            say(paragraph(text))
 
 
 def conclude(follower: follow.Follower, result: follow.Result, *, forced: bool = False) -> int:

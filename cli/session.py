@@ -10,71 +10,29 @@ Every method has an async twin of the same name with an ``a`` before it (``arun`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Request, new_request
-from duly.protocol.wire.errors import LogError
+from duly.protocol.wire.errors import LogError, RequestError
 from duly.storage.fsck import Report as LogReport
 from duly.storage.fsck import verify_journal
 from duly.storage.home import VARIABLE, Home
 
+from . import continuation, mandate, person
 from . import follow as following
-from . import mandate, person
 from .gate import WaitingGate
 from .log_key import verifier_of
 from .mandate import Order
+from .outcome import Event as Event
+from .outcome import Result as Result
+from .outcome import Statement as Statement
 from .package import open_package
-from .records import Records
+from .records import Records, run_recorded
+from .run import submission
 from .start import opened
-
-Event = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One statement of a report; ``values`` maps names to ``(value, unit)``."""
-
-    kind: str
-    text: str
-    level: str | None
-    values: Mapping[str, tuple[Any, str]]
-    query: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """How a run stopped. ``data`` is the whole object as ``--json`` prints it."""
-
-    run_id: str
-    phase: str
-    verdict: str
-    reason: str
-    next_owner: str
-    statements: Sequence[Statement]
-    needs: Mapping[str, Any] | None
-    data: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def completed(self) -> bool:
-        return self.phase == "COMPLETED"
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Self:
-        report = data.get("report") or {}
-        return cls(
-            run_id=data["run_id"],
-            phase=data["phase"],
-            verdict=data["verdict"],
-            reason=data["reason"],
-            next_owner=data["next_owner"],
-            statements=[_statement(one) for one in report.get("statements", ())],
-            needs=data.get("needs"),
-            data=data,
-        )
 
 
 class _Listener:
@@ -124,8 +82,8 @@ class Runtime:
 
     def run(
         self,
-        package: str | Path,
-        request: str | Request,
+        package: str | Path | None = None,
+        request: str | Request | None = None,
         *,
         agent: str | None = None,
         tier: str | None = None,
@@ -134,22 +92,31 @@ class Runtime:
         schedule: str | None = None,
         budget: Mapping[str, int] | None = None,
         plan: Plan | None = None,
+        shadow: bool = False,
+        from_run: str | None = None,
         approve: bool = False,
         on_event: Callable[[Event], None] | None = None,
     ) -> Result:
-        """Submits a request and follows it to its next stop. ``approve`` signs gates as the submitter (``--yes``)."""
+        """Submits a request and follows it to its next stop. ``approve`` signs gates as the submitter (``--yes``).
+
+        With ``from_run`` the request may be left out, and the package too: both are those of that run, and what of its
+        results still holds is used again.
+        """
+        order = Order(agent, tier, planning, gate, schedule, dict(budget or {}), shadow, from_run)
+        earlier = None if from_run is None else continuation.earlier_of(self._home, from_run)
+        if earlier is not None:
+            order, package = continuation.order_after(earlier, order), package or earlier.mandate.package
+            request = earlier.request if request is None else request
+        if package is None or request is None:
+            raise RequestError("request.usage", "A run needs a package and a request, or from_run.")
         asked = new_request(request) if isinstance(request, str) else request
         with opened(self._home) as door:
-            package_open = open_package(door, self._home, str(package))
-        order = Order(agent, tier, planning, gate, schedule, dict(budget or {}))
-        signed = mandate.draft(package_open, asked, order, plan)
+            opened_package = open_package(door, self._home, str(package))
+        if earlier is not None:
+            continuation.check_same_package(self._home, earlier, opened_package)
+        signed = mandate.draft(opened_package, asked, order, plan)
         follower = self._follower(signed.run_id, on_event, approve=approve)
-        result = follower.request(
-            "submit",
-            mandate=signed.sign(follower.key()),
-            request=asked.to_data(),
-            plan=None if plan is None else plan.to_data(),
-        )
+        result = follower.request("submit", **submission(signed, follower.key(), asked, plan))
         return Result.of(follower.settle(result))
 
     def approve(
@@ -169,6 +136,39 @@ class Runtime:
     def answer(self, run_id: str, text: str, *, on_event: Callable[[Event], None] | None = None) -> Result:
         """Answers the run's open question, and follows the run on."""
         return Result.of(self._follower(run_id, on_event).request("answer", run_id=run_id, text=text))
+
+    def edit(self, run_id: str, plan: Plan, *, on_event: Callable[[Event], None] | None = None) -> Result:
+        """Puts another plan in place of the one that waits; it waits for an approval in turn. ``waiting_plan`` gives the
+        one to start from."""
+        follower = self._follower(run_id, on_event)
+        gate = follower.waiting_gate().gate
+        return Result.of(follower.request("edit", run_id=run_id, gate=gate, plan=plan.to_data()))
+
+    def guide(self, run_id: str, text: str, *, on_event: Callable[[Event], None] | None = None) -> Result:
+        """Says what every later draft of the run must take into account."""
+        said = new_request(text).text
+        return Result.of(self._follower(run_id, on_event).request("guide", run_id=run_id, text=said))
+
+    def amend(
+        self, run_id: str, request: str | Request, *, on_event: Callable[[Event], None] | None = None
+    ) -> Result:
+        """Gives the run another request, under a new mandate that is signed here. A text keeps the input parts."""
+        run = run_recorded(self._home, run_id)
+        continuation.refuse_ended(run)
+        asked = new_request(request, list(run.request.parts)) if isinstance(request, str) else request
+        follower = self._follower(run.run_id, on_event)
+        signed = mandate.amended(run.mandate, asked).sign(follower.key())
+        return Result.of(
+            follower.request("amend", run_id=run.run_id, mandate=signed, request=asked.to_data())
+        )
+
+    def resume(self, run_id: str, *, on_event: Callable[[Event], None] | None = None) -> Result:
+        """Asks the runtime to go on with a run that has not ended, and follows it."""
+        return Result.of(self._follower(run_id, on_event).request("resume", run_id=run_id))
+
+    def waiting_plan(self, run_id: str) -> Plan:
+        """The plan at the run's gate."""
+        return self._follower(run_id, None).waiting_gate().plan
 
     def cancel(self, run_id: str, reason: str = "a person") -> Result:
         """Ends a run."""
@@ -190,7 +190,9 @@ class Runtime:
             for entry in records.journal.read_run(run_id):
                 yield event_object(entry.seq, entry.event)
 
-    async def arun(self, package: str | Path, request: str | Request, **settings: Any) -> Result:
+    async def arun(
+        self, package: str | Path | None = None, request: str | Request | None = None, **settings: Any
+    ) -> Result:
         """``run`` without blocking the event loop; the same settings."""
         return await asyncio.to_thread(self.run, package, request, **settings)
 
@@ -205,6 +207,22 @@ class Runtime:
     async def aanswer(self, run_id: str, text: str, **settings: Any) -> Result:
         """``answer`` without blocking the event loop."""
         return await asyncio.to_thread(self.answer, run_id, text, **settings)
+
+    async def aedit(self, run_id: str, plan: Plan, **settings: Any) -> Result:
+        """``edit`` without blocking the event loop."""
+        return await asyncio.to_thread(self.edit, run_id, plan, **settings)
+
+    async def aguide(self, run_id: str, text: str, **settings: Any) -> Result:
+        """``guide`` without blocking the event loop."""
+        return await asyncio.to_thread(self.guide, run_id, text, **settings)
+
+    async def aamend(self, run_id: str, request: str | Request, **settings: Any) -> Result:
+        """``amend`` without blocking the event loop."""
+        return await asyncio.to_thread(self.amend, run_id, request, **settings)
+
+    async def aresume(self, run_id: str, **settings: Any) -> Result:
+        """``resume`` without blocking the event loop."""
+        return await asyncio.to_thread(self.resume, run_id, **settings)
 
     async def acancel(self, run_id: str, reason: str = "a person") -> Result:
         """``cancel`` without blocking the event loop."""
@@ -232,8 +250,3 @@ def verify_log(home: str | Path | None = None) -> LogReport:
         raise LogError("log.absent", "There is no log here to verify.", place=str(place.journal))
     artifacts = place.artifacts if place.artifacts.is_dir() else None
     return verify_journal(place.journal, [verifier_of(place)], artifacts)
-
-
-def _statement(data: Mapping[str, Any]) -> Statement:
-    values = {name: (one["value"], one["unit"]) for name, one in data["values"].items()}
-    return Statement(data["kind"], data["text"], data["level"], values, data["query"])
