@@ -1,0 +1,275 @@
+"""520 plans of real writes in every tier: calls in plan order with exact arguments, every effect once, recorded errors
+lead where the contract says, and the end says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver import Driver
+from duly.protocol.authority.grant import arguments_digest
+from duly.protocol.authority.tiers import TIERS
+from duly.protocol.machine.phases import Phase
+from duly.protocol.machine.run import Run
+from duly.protocol.plan import validate
+from duly.protocol.plan.agent import Tier
+from duly.protocol.plan.descriptor import Descriptor
+from duly.protocol.plan.plan import Degrade, Plan, Replan
+from duly.protocol.wire import canon
+from suite_tau import SERVER, TOOL_ERROR, Shop, recorded, retail_plan, retail_rows, retail_tools, shop_driver
+
+ROWS, WITH_ERRORS, EMPTY = 520, 19, 1
+# Their crashes at every boundary are about two hundred runs; 500 takes every row of more than one write.
+CRASHED_ROWS = int(os.environ.get("DULY_SUITES_CRASHED_ROWS", "8"))
+
+
+@cache
+def _read(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Descriptor]]:
+    return retail_rows(folder), retail_tools(folder)
+
+
+@pytest.fixture
+def descriptors(suites: Path) -> Mapping[str, Descriptor]:
+    return _read(suites)[1]
+
+
+@pytest.fixture
+def acting(suites: Path) -> list[dict[str, Any]]:
+    """The rows that do something."""
+    return [row for row in _read(suites)[0] if row["steps"]]
+
+
+def calls_of(row: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    return [(one["step_id"], f"{SERVER}.{one['tool']}", one["arguments"]) for one in row["steps"]]
+
+
+def written(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The effects that the row recorded, in order."""
+    return [(one["tool"], one["arguments"]) for one in row["steps"] if one["effect"] == "write"]
+
+
+def failing(row: Mapping[str, Any]) -> list[str]:
+    return [one["step_id"] for one in row["steps"] if one["is_error"]]
+
+
+def through(driver: Driver, said: str) -> Run:
+    """To the end: every gate is approved, every question answered with the same words."""
+    run = driver.submit()
+    while run.phase.waits:
+        run = driver.approve() if run.gate is not None else driver.answer(said)
+    assert driver.refusals == []
+    return run
+
+
+def once_each(shop: Shop, wanted: list[tuple[str, Any]]) -> None:
+    assert shop.happened == wanted
+    assert shop.effects == Counter((tool, canon.encode(given)) for tool, given in wanted)
+    assert set(shop.effects.values()) <= {1}
+
+
+def test_every_row_is_a_valid_plan_of_writes_save_the_one_without_a_step(
+    suites: Path, descriptors: Mapping[str, Descriptor]
+):
+    rows, empty = _read(suites)[0], []
+    assert len(rows) == ROWS
+    for row in rows:
+        faults = validate.faults_of(retail_plan(row, descriptors), descriptors)
+        if row["steps"]:
+            assert faults == [], row["id"]
+            assert all(not descriptors[tool].reads_only for _, tool, _ in calls_of(row))
+        else:
+            assert [fault.code for fault in faults] == ["plan.empty"]
+            empty.append(row["id"])
+    assert len(empty) == EMPTY
+    assert sum(bool(failing(row)) for row in rows) == WITH_ERRORS
+
+
+@pytest.mark.parametrize("tier", sorted(TIERS))
+def test_writes_happen_in_plan_order_once_each_and_errors_are_told(
+    tier: Tier, acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    ends: Counter[str] = Counter()
+    for row in acting:
+        wanted = retail_plan(row, descriptors)
+        driver, shop = shop_driver(row, descriptors, wanted, tier=tier)
+        run = through(driver, "skip")
+        assert [(name, tool, given) for name, tool, given in driver.answers.called] == calls_of(row)
+        once_each(shop, written(row))
+        assert _gates(driver, tier) == (1 if TIERS[tier].plan_gate else 0)
+        ends[_told(driver, run, row)] += 1
+    assert ends["FAILED verdict.incomplete"] + ends["FAILED verdict.inconclusive"] == WITH_ERRORS
+    assert ends["COMPLETED verdict.pass"] == ROWS - EMPTY - WITH_ERRORS
+
+
+def _gates(driver: Driver, tier: str) -> int:
+    """How many gates there were; before the first approval nothing had been dispatched."""
+    kinds = driver.kinds()
+    if "gate.asked" in kinds:
+        assert kinds.index("plan.approved") < kinds.index("step.started")
+    return kinds.count("gate.asked")
+
+
+def _told(driver: Driver, run: Run, row: Mapping[str, Any]) -> str:
+    """How a run ended, after a look at what the record says of every recorded error."""
+    bad = failing(row)
+    failed = driver.facts("step.failed")
+    assert [one["step_id"] for one in failed] == bad
+    assert {(one["code"], one["then"]) for one in failed} <= {(TOOL_ERROR, "escalate")}
+    said = [canon.decode(one.attached["message"]) for one in driver.events if one.kind == "step.failed"]
+    assert said == [recorded(row, name)["result"] for name in bad]
+    assert [one["about"] for one in driver.facts("input.asked")] == [f"step:{name}" for name in bad]
+    for one in row["steps"]:
+        assert run.steps[one["step_id"]].status == ("degraded" if one["is_error"] else "succeeded")
+    return f"{run.phase} {run.reason}"
+
+
+@pytest.mark.parametrize("allow_partial", [False, True])
+def test_giving_up_keeps_what_was_done_and_starts_nothing_more(
+    allow_partial: bool, acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    for row in (row for row in acting if failing(row)):
+        wanted = retail_plan(row, descriptors, allow_partial=allow_partial)
+        driver, shop = shop_driver(row, descriptors, wanted)
+        run = through(driver, "give up")
+        position = next(n for n, one in enumerate(row["steps"]) if one["is_error"])
+        before = row["steps"][:position]
+        assert driver.answers.called == calls_of(row)[: position + 1]
+        once_each(shop, [(one["tool"], one["arguments"]) for one in before])
+        partial = allow_partial and bool(before)
+        assert (run.phase, run.reason, run.next_owner) == (
+            Phase.PARTIAL if partial else Phase.FAILED,
+            "input.given_up",
+            "person",
+        )
+        assert row["steps"][position]["step_id"] in run.message
+
+
+def test_skipping_ends_partial_where_the_plan_allows_it(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    for row in (row for row in acting if failing(row) and written(row)):
+        driver, shop = shop_driver(row, descriptors, retail_plan(row, descriptors, allow_partial=True))
+        run = through(driver, "skip")
+        once_each(shop, written(row))
+        assert (run.phase, run.verdict) == (Phase.PARTIAL, "pass")
+
+
+def test_asking_again_calls_again_once_and_asks_again(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    row = next(row for row in acting if failing(row))
+    driver, _ = shop_driver(row, descriptors, retail_plan(row, descriptors))
+    driver.submit()
+    driver.approve()
+    before = len(driver.answers.called)
+    run = driver.answer("retry")
+    assert len(driver.answers.called) == before + 1 and run.phase is Phase.WAITING_INPUT
+    assert driver.answer("give up").phase is Phase.FAILED
+
+
+def test_a_contract_that_degrades_asks_nobody(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    for row in (row for row in acting if failing(row)):
+        driver, shop = shop_driver(row, descriptors, retail_plan(row, descriptors, on_failure=[Degrade()]))
+        run = through(driver, "nobody is asked")
+        assert "input.asked" not in driver.kinds()
+        once_each(shop, written(row))
+        assert run.phase is Phase.FAILED and {
+            name for name, state in run.steps.items() if state.status == "degraded"
+        } == set(failing(row))
+
+
+def test_a_contract_that_replans_repeats_no_effect_when_there_is_no_other_plan(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    """What happened before the error stays as it was, once; the planner of the driver knows no other way."""
+    for row in (row for row in acting if failing(row)):
+        driver, shop = shop_driver(row, descriptors, retail_plan(row, descriptors, on_failure=[Replan()]))
+        run = through(driver, "nobody is asked")
+        assert driver.facts("replan.triggered")[0]["code"] == TOOL_ERROR
+        position = next(n for n, one in enumerate(row["steps"]) if one["is_error"])
+        once_each(shop, [(one["tool"], one["arguments"]) for one in row["steps"][:position]])
+        assert run.phase is Phase.FAILED
+
+
+def test_what_a_gate_shows_is_exactly_what_runs(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    for row in random.Random(2).sample(acting, 150):
+        wanted = retail_plan(row, descriptors)
+        driver, _ = shop_driver(row, descriptors, wanted)
+        driver.submit()
+        approval = driver.approval()
+        assert approval.plan == wanted.content_digest()
+        assert {name: one.arguments for name, one in approval.steps.items()} == {
+            one["step_id"]: arguments_digest(one["arguments"]) for one in row["steps"]
+        }
+        assert not any(one.template for one in approval.steps.values())
+
+
+def test_an_approval_of_other_arguments_opens_no_gate(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    """One character of one order's id, and one order of two calls."""
+    for row in random.Random(1).sample(acting, 40):
+        other = json.loads(json.dumps(row).replace(row["steps"][0]["arguments"]["order_id"], "#W0000000"))
+        driver, shop = shop_driver(row, descriptors, retail_plan(row, descriptors))
+        shown, _ = shop_driver(other, descriptors, retail_plan(other, descriptors))
+        driver.submit()
+        shown.submit()
+        assert driver.run is not None and driver.run.gate is not None
+        run = driver.give_approval(shown.approval(gate=driver.run.gate.gate_id).sign(driver.person))
+        assert run.phase is Phase.WAITING_APPROVAL and not shop.happened
+        assert driver.refusals[-1].code == "approval.other_plan"
+
+
+def looked_up(driver: Driver, shop: Shop) -> str:
+    """What a person says who went to the shop to see whether a call that was cut off happened."""
+    assert driver.run is not None and driver.run.asked is not None
+    about, _, step_id = driver.run.asked.about.partition(":")
+    if about != "outcome":
+        return "skip"
+    step = driver.run.step(step_id)
+    return "it happened" if shop.holds(step.tool or "", step.tool_contract.arguments) else "it did not"
+
+
+def crashed(
+    row: Mapping[str, Any], descriptors: Mapping[str, Descriptor], wanted: Plan, **crash: int
+) -> bool:
+    """One run with one crash; whether it came to that. Nothing is lost, nothing happens twice."""
+    driver, shop = shop_driver(row, descriptors, wanted)
+    driver.crash_before, driver.crash_after = crash.get("before", 0), crash.get("after", 0)
+    run = driver.submit()
+    while run.phase.waits:
+        run = driver.approve() if run.gate is not None else driver.answer(looked_up(driver, shop))
+    once_each(shop, written(row))
+    assert (run.phase is Phase.COMPLETED) == (not failing(row)), driver.story()
+    return not driver.crash_before and not driver.crash_after
+
+
+def test_no_crash_repeats_or_loses_a_write(
+    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    """Before and after every boundary of the journal; where nobody can say what happened, a person looks."""
+    chance = random.Random(20)
+    several = [row for row in acting if len(row["steps"]) > 1]
+    chosen = chance.sample([row for row in several if failing(row)], 3)
+    chosen += chance.sample(several, min(CRASHED_ROWS, len(several)))
+    crashes = 0
+    for row in chosen:
+        wanted = retail_plan(row, descriptors)
+        for side in ("before", "after"):
+            boundary = 1
+            while crashed(row, descriptors, wanted, **{side: boundary}):
+                boundary += 1
+                crashes += 1
+    assert crashes > 20 * len(chosen)
