@@ -26,7 +26,9 @@ def _bounds(charts: Sequence[Contributions], unit: str) -> tuple[float, float]:
     parts = [part for chart in charts if chart.unit == unit for part in chart.parts]
     low = min([0.0, *(min(part.low, part.value) for part in parts)])
     high = max([0.0, *(max(part.high, part.value) for part in parts)])
-    room = (high - low or 1.0) * 0.04
+    if low == high:
+        return 0.0, 1.0
+    room = (high - low) * 0.04
     return low - (room if low < 0 else 0), high + (room if high > 0 else 0)
 
 

@@ -14,6 +14,7 @@ from ..judgement.report import Report, Statement
 from ..machine.run import DONE, Run
 from .result import report_of
 
+VALUE_MAX = 1e15  # beyond it a float has no decimals left, and a picture no scale
 SEGMENTS_SHOWN_MAX = 10  # more bars than that say nothing more to the eye
 
 
@@ -78,6 +79,8 @@ def _part(given: Mapping[str, Any]) -> Part | None:
     if given.get("segment") is None or any(type(number) not in (int, float) for number in numbers):
         return None
     value, low, high = (float(number or 0) for number in numbers)
+    if any(abs(number) > VALUE_MAX for number in (value, low, high)):
+        return None
     return Part(str(given["segment"]), str(given.get("label") or ""), value, low, high)
 
 
