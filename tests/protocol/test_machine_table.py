@@ -16,6 +16,7 @@ from duly.protocol.machine import decide as decider
 from duly.protocol.machine import effects, events, evolve, stimuli, table, verdicts
 from duly.protocol.machine.decide import decide
 from duly.protocol.machine.phases import END_PHASES, WAITING_PHASES, Phase
+from duly.protocol.machine.stimulus import Stimulus
 from duly.protocol.plan.request import Binding, Question
 from duly.protocol.wire.errors import LogError, RuntimeFault
 from plans import REPLAN, plan, step, tool
@@ -46,10 +47,8 @@ def test_every_refusal_of_the_table_has_a_sentence():
 
 
 def test_every_stimulus_class_is_in_the_table():
-    made = {
-        one for one in vars(stimuli).values() if isinstance(one, type) and issubclass(one, stimuli.Stimulus)
-    }
-    assert made - {stimuli.Stimulus} == set(stimuli.STIMULI)
+    made = {one for one in vars(stimuli).values() if isinstance(one, type) and issubclass(one, Stimulus)}
+    assert made - {Stimulus} == set(stimuli.STIMULI)
 
 
 def test_evolve_knows_every_kind_that_is_ever_made():
@@ -164,7 +163,7 @@ def _ended(phase: Phase) -> Driver:
 REACHED = [phase for phase in Phase if phase is not Phase.READY]  # never rests there for long
 
 
-def stimulus_of(driver: Driver, kind: str) -> stimuli.Stimulus:
+def stimulus_of(driver: Driver, kind: str) -> Stimulus:
     """A stimulus of a kind that is well formed, and that nobody waits for in particular."""
     run = driver.run
     assert run is not None
@@ -178,6 +177,11 @@ def stimulus_of(driver: Driver, kind: str) -> stimuli.Stimulus:
         "approved": lambda: _approved(driver),
         "authority_refused": lambda: stimuli.AuthorityRefused(**moment, error=error),
         "rejected": lambda: stimuli.Rejected(**moment, gate=run.gate.gate_id if run.gate else "g-1"),
+        "edited": lambda: stimuli.Edited(**moment, plan=plan([step("s1", A)])),
+        "guided": lambda: stimuli.Guided(**moment, text="by day"),
+        "amended": lambda: _amended(driver),
+        "probed": lambda: stimuli.Probed(**moment, step_id="s1", outcome="happened"),
+        "policy_judged": lambda: stimuli.PolicyJudged(**moment, step_id="s1", gated=True),
         "answered": lambda: stimuli.Answered(**moment, text="June"),
         "cancel_asked": lambda: stimuli.CancelAsked(**moment),
         "steps_returned": lambda: stimuli.StepsReturned(**moment, outcomes=[]),
@@ -189,6 +193,17 @@ def stimulus_of(driver: Driver, kind: str) -> stimuli.Stimulus:
         "time_passed": lambda: stimuli.TimePassed(**moment),
     }
     return made[kind]()
+
+
+def _amended(driver: Driver) -> stimuli.Amended:
+    order = driver.submission()
+    return stimuli.Amended(
+        **driver.moment(),
+        request=order.request,
+        mandate=order.mandate,
+        envelope=order.mandate_envelope,
+        submitter=order.submitter,
+    )
 
 
 def _approved(driver: Driver) -> stimuli.Approved:
