@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.authority.grant import arguments_bytes
 from duly.protocol.machine import effects, gates, stimuli
 from duly.protocol.machine.run import DONE, GONE, Run
 from duly.protocol.machine.stimuli import Stimulus
+from duly.protocol.plan.plan import Plan
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, PlanError
+from duly.protocol.wire.limits import VERIFICATIONS_KEPT_MAX
 
 from ..caller import Caller
 from ..messages import AskJudgement, AskReads, GrantedRead, JudgementGiven, ReadsNamed, StepOutput
@@ -21,11 +24,22 @@ from .packages import Packages
 Make = Callable[[int, str], Stimulus]
 
 
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """What was sent to the verifier about these outputs of this plan."""
+
+    plan: Plan | None
+    outputs: Mapping[str, bytes]
+    steps: list[StepOutput]
+    blobs: list[bytes]
+
+
 class Verification:
     def __init__(self, caller: Caller, signer: Signer, packages: Packages) -> None:
         self._caller = caller
         self._signer = signer
         self._packages = packages
+        self._carried: dict[str, _Carried] = {}
 
     async def prepare(self, run: Run) -> Make:
         """Which reads the verifier wants for its judgement."""
@@ -123,10 +137,24 @@ class Verification:
         )
 
     def _outputs(self, run: Run) -> tuple[list[StepOutput], list[bytes]]:
-        """Plan, descriptors, and every finished step's output and resolved arguments."""
+        """Plan, descriptors, and every finished step's output and resolved arguments.
+
+        A run is verified in two messages with the same material: it is kept from the first to the second.
+        """
+        known = self._carried.pop(run.run_id, None)
+        if known is not None and known.outputs is run.outputs and known.plan is run.plan:
+            return known.steps, known.blobs
+        steps, blobs = self._material(run)
+        if run.verification == "prepare":
+            self._carried[run.run_id] = _Carried(run.plan, run.outputs, steps, [*blobs])
+            while len(self._carried) > VERIFICATIONS_KEPT_MAX:
+                del self._carried[next(iter(self._carried))]
+        return steps, blobs
+
+    def _material(self, run: Run) -> tuple[list[StepOutput], list[bytes]]:
         assert run.plan is not None
         descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
-        blobs = [canon.encode(run.plan.to_data()), descriptors]
+        blobs = [run.plan.encoded(), descriptors]
         steps = []
         for step in run.plan.steps:
             if run.steps[step.step_id].status not in DONE:

@@ -172,11 +172,11 @@ class VerifierService:
     ) -> Material:
         if len(blobs) < 2 or any(max(one.output, one.arguments) >= len(blobs) for one in steps):
             raise WireError("wire.blob_count", "The message names blobs that did not come.")
-        read = [canon.decode(blob, bytes_max=ARTIFACT_BYTES_MAX) for blob in blobs[:2]]
+        descriptors = canon.decode(blobs[1], bytes_max=ARTIFACT_BYTES_MAX)
         return Material(
             package=self._package(digest),
-            plan=Plan.from_data(read[0], error=PlanError, code="plan.malformed", what="The plan"),
-            descriptors={name: Descriptor.model_validate(data) for name, data in read[1].items()},
+            plan=Plan.decoded(blobs[0]),
+            descriptors={name: Descriptor.model_validate(data) for name, data in descriptors.items()},
             outputs={
                 one.step_id: canon.decode(blobs[one.output], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
             },

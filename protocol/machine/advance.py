@@ -15,7 +15,7 @@ from ..wire.errors import PlanError
 from . import calls, ends, failures, gates, starting
 from .events import Event, event
 from .phases import Phase
-from .run import DONE, Run
+from .run import DONE, GONE, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ def _ask_gate(run: Run, moment: Moment, kind: str, step_id: str | None, why: str
 
 def _settle(run: Run) -> list[Event]:
     """Steps that need no call: those without their input are skipped, those with a kept result reuse it."""
+    if not run.kept and not any(state.status in GONE for state in run.steps.values()):
+        return []  # no result to use again, none that will never come: the search through every step is for the rest
     for level in run.levels:
         for step_id in level:
             if run.steps[step_id].status != "pending":

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from ..wire import canon
+from ..wire.errors import PlanError
 from ..wire.ids import Digest, digest_bytes
 from ..wire.limits import (
     ARTIFACT_BYTES_MAX,
@@ -195,10 +196,11 @@ class Plan(Model):
 
     @staticmethod
     def decoded(data: bytes) -> Plan:
-        """The plan of canonical bytes. Raises ``WireError``, or pydantic's ``ValidationError``."""
+        """The plan of canonical bytes. Raises ``WireError``, or ``PlanError`` ``plan.malformed`` with every fault."""
         plan = _PLANS.get(data)
         if plan is None:
-            plan = Plan.model_validate(canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX))
+            value = canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+            plan = Plan.from_data(value, error=PlanError, code="plan.malformed", what="The plan")
             _keep(_PLANS, data, plan)
         return plan
 

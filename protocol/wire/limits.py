@@ -143,3 +143,4 @@ EXPRESSION_CHARS_MAX = 2_000  # a condition is read by the people whom it protec
 EXPRESSION_DEPTH_MAX = 24  # brackets inside brackets; a recursive compiler has a stack, and a reader a head
 POLICY_SECONDS_MAX = 2  # a condition that takes longer is no condition; the gate asks instead
 RUNS_PENDING_KEPT_MAX = 64  # runs whose orders are kept from one decision to the next
+VERIFICATIONS_KEPT_MAX = 8  # runs whose outputs are kept packed between the two messages to the verifier
