@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def _await_all(handles: list[Any]) -> None:
     """Until each has answered; one that is being started again refuses to be asked for a while."""
     deadline = time.monotonic() + START_SECONDS_MAX
     waiting = list(handles)
+    looks = threading.Event()  # never set: Ray does not say when an actor is back, so this looks now and then
     while waiting:
         try:
             ray.get(waiting[0].process.remote(), timeout=max(1, deadline - time.monotonic()))
@@ -95,7 +97,7 @@ def _await_all(handles: list[Any]) -> None:
         except ActorUnavailableError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(LOOK_SECONDS)
+            looks.wait(LOOK_SECONDS)
 
 
 def main(argv: list[str]) -> None:

@@ -138,37 +138,30 @@ def _contract(
                 f"{contract.tool.full_name} is not granted to this agent.",
             )
         ]
-    faults = []
-    if contract.tool.descriptor != digests[contract.tool.full_name]:
-        faults.append(
-            Fault(
-                f"{path}/tool_contract/tool/descriptor",
-                "plan.descriptor_changed",
-                f"{contract.tool.full_name} is described differently now.",
-            )
-        )
-    if contract.effect != descriptor.effect:
-        faults.append(
-            Fault(
-                f"{path}/tool_contract/effect",
-                "plan.effect",
-                f"{contract.tool.full_name} is a {descriptor.effect}.",
-            )
-        )
-    if contract.timeout_seconds > descriptor.timeout_seconds:
-        faults.append(
-            Fault(
-                f"{path}/tool_contract/timeout_seconds",
-                "plan.timeout",
-                f"the tool allows {descriptor.timeout_seconds} s.",
-            )
-        )
+    faults = _against(step, path, descriptor, digests[contract.tool.full_name])
     if contract.arguments is not None:
         faults += _arguments(contract.arguments, descriptor.input_schema, f"{path}/tool_contract/arguments")
     try:
         schema.compiled(step.output_contract.json_schema)
     except DulyError as error:
         faults.append(Fault(f"{path}/output_contract/json_schema", error.code, error.message))
+    return faults
+
+
+def _against(step: Step, path: str, descriptor: Descriptor, digest: str) -> list[Fault]:
+    """Where a step's contract says something else than the descriptor that was granted."""
+    contract = step.tool_contract
+    faults = []
+    if contract.tool is not None and contract.tool.descriptor != digest:
+        where = f"{path}/tool_contract/tool/descriptor"
+        faults.append(Fault(where, "plan.descriptor_changed", f"{step.tool} is described differently now."))
+    if contract.effect != descriptor.effect:
+        faults.append(
+            Fault(f"{path}/tool_contract/effect", "plan.effect", f"{step.tool} is a {descriptor.effect}.")
+        )
+    if contract.timeout_seconds > descriptor.timeout_seconds:
+        where = f"{path}/tool_contract/timeout_seconds"
+        faults.append(Fault(where, "plan.timeout", f"the tool allows {descriptor.timeout_seconds} s."))
     return faults
 
 

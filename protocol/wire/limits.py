@@ -21,6 +21,14 @@ ATTEMPTS_PER_STEP_MAX = 5  # whatever a contract says
 REPLANS_FEEDBACK_MAX = 3  # a person may send a plan back this often
 REPLANS_STEP_FAILURE_MAX = 2  # a third plan that fails the same way is no plan
 REPLANS_VERIFICATION_MAX = 2  # more tries would be search for a plan that happens to pass
+REPLANS_BUDGET_MAX = (
+    1  # a plan that was made to be small and is not small enough runs until the budget ends it
+)
+AMENDMENTS_MAX = 20  # a person may change their mind; beyond that it is another request
+BREAKER_FAILURES = 5  # transient failures of one tool in a row; the next call would only wait for the same
+PROBES_PER_STEP_MAX = 3  # a probe that crashes under each harness is no better than asking the person
+CRITIC_TOKENS_MAX = 20_000  # objective, plan, report and evidence in slices; more is not read better
+IMPORTED_RESULTS_MAX = 500  # results of an earlier run that a new one may use; each is an event
 DRAFTS_PER_PLAN_MAX = 3  # attempts of a model at one plan
 
 TOOL_TIMEOUT_SECONDS_MAX = 3_600  # longer work belongs to a job system that a tool starts and asks
@@ -132,7 +140,9 @@ WAKE_WAIT_MS_MIN = 100  # a timer that came too early is set again, and never sp
 FRONT_DOOR_CONNECTIONS_MAX = 64  # commands and consoles of one person at once
 NOT_STARTED_WAIT_MS = 500  # a host that takes no call now may take it then; doubles each time
 ENDED_RUNS_KEPT = 256  # in the memory of the harness; the journal has all of them
-ACTOR_IDLE_SECONDS = 1  # silent for longer, an actor is asked whether it lives before it gets a call that matters
+ACTOR_IDLE_SECONDS = (
+    1  # silent for longer, an actor is asked whether it lives before it gets a call that matters
+)
 ACTOR_LOOK_SECONDS_MAX = 1  # between two looks for an actor that is away; Ray says nothing when it is back
 ACTOR_RETURNS_SECONDS_MAX = 60  # Ray starts an actor again in seconds; a busy machine takes ten times as long
 EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this much later
