@@ -172,14 +172,12 @@ class Host:
 
     async def settle(self, statement: bytes, send: Send) -> dict[str, str]:
         """What became of grants: ``void`` (never used, and never will be), ``done`` (its results are sent again), or
-        ``unknown`` (used, and nobody remembers how it ended). Waits for effects that still run."""
+        ``unknown`` (used, or too old to tell, and nobody remembers how it ended). Waits for effects that still run."""
         wanted = self._admission.open_settlement(statement)
         fates: dict[str, str] = {}
         expires_ms = _now_ms() + NONCE_KEPT_SECONDS * 1_000
         for nonce in wanted.nonces:
-            if not self._ledger.is_used(nonce):
-                # Void before the answer leaves: no crash and no late executor can still use the grant.
-                self._ledger.use([(nonce, expires_ms)], _now_ms())
+            if self._ledger.settle(nonce, wanted.granted_ms, expires_ms) == "void":
                 fates[nonce] = "void"
                 continue
             kept = await self._fates.of(nonce)

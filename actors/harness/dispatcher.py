@@ -43,6 +43,7 @@ class Dispatcher:
         reader: ReceiptReader,
         clock: Clock,
         node: str,
+        settler: Settler,
         snapshot: Callable[[str], Mapping[str, bytes]],
     ) -> None:
         self._caller = caller
@@ -51,7 +52,7 @@ class Dispatcher:
         self._clock = clock
         self._node = node
         self._snapshot = snapshot
-        self._settler = Settler(caller, signer, reader, node)
+        self._settler = settler
         self._next = 0
 
     async def run(self, run: Run, order: Dispatch, post: Post) -> None:

@@ -13,7 +13,8 @@ from duly.protocol.authority.grant import Grant, HostClass, arguments_bytes, arg
 from duly.protocol.authority.receipt import Receipt
 from duly.protocol.authority.settlement import effect_nonce
 from duly.protocol.authority.signing import key_id
-from duly.protocol.machine.effects import Call
+from duly.protocol.machine.effects import Call, Dispatch
+from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome
 from duly.protocol.plan.descriptor import Effect
 from duly.protocol.wire.errors import AuthorityError, DulyError, error_from_data
@@ -107,6 +108,38 @@ class Signer:
         wave: int = 0,
     ) -> Granted:
         """One envelope over a grant for each wanted call. ``wave`` numbers the dispatch of an effect."""
+        grants, arguments, calls = self._made(
+            run_id, package, plan, host, wanted, rows_max=rows_max, wave=wave, epoch=self.epoch
+        )
+        return Granted(Grant.sign_all(list(grants.values()), self._private), grants, arguments, calls)
+
+    def recall(self, run: Run, order: Dispatch) -> Granted:
+        """The grants of a dispatch of effects as another harness made them under the run's epoch, to ask about them and
+        to read their receipts by. Nothing is signed: they cannot be used."""
+        grants, arguments, calls = self._made(
+            run.run_id,
+            run.mandate.package,
+            order.plan_digest,
+            "write",
+            [Wanted.of(call) for call in order.calls],
+            rows_max=0,
+            wave=order.wave,
+            epoch=run.epoch,
+        )
+        return Granted(b"", grants, arguments, calls)
+
+    def _made(
+        self,
+        run_id: str,
+        package: str,
+        plan: str,
+        host: HostClass,
+        wanted: Sequence[Wanted],
+        *,
+        rows_max: int,
+        wave: int,
+        epoch: int,
+    ) -> tuple[dict[str, Grant], list[bytes], list[GrantedCall]]:
         now = self._clock.now_ms()
         grants: dict[str, Grant] = {}
         arguments: list[bytes] = []
@@ -125,28 +158,26 @@ class Signer:
                 arguments=arguments_digest_of(data),
                 template=one.template,
                 host=host,
-                epoch=self.epoch,
+                epoch=epoch,
                 issued_ms=now,
                 expires_ms=now + GRANT_TTL_SECONDS * 1000,
                 deadline_ms=one.timeout_seconds * 1000,
                 rows_max=one.rows_max or rows_max,
                 idempotency_key=one.idempotency_key,
-                nonce=self._nonce(run_id, one, wave),
+                nonce=self._nonce(run_id, one, wave, epoch),
             )
             grants[grant.nonce] = grant
             arguments.append(data)
             calls.append(
                 GrantedCall(nonce=grant.nonce, blob=index, template=one.template_digest or grant.arguments)
             )
-        return Granted(Grant.sign_all(list(grants.values()), self._private), grants, arguments, calls)
+        return grants, arguments, calls
 
-    def _nonce(self, run_id: str, one: Wanted, wave: int) -> str:
+    def _nonce(self, run_id: str, one: Wanted, wave: int, epoch: int) -> str:
         """An effect's nonce can be told from the record, so that its fate can be asked for after a crash."""
         if one.effect == "read":
             return self._clock.fresh()
-        return effect_nonce(
-            run_id=run_id, step_id=one.step_id, attempt=one.attempt, wave=wave, epoch=self.epoch
-        )
+        return effect_nonce(run_id=run_id, step_id=one.step_id, attempt=one.attempt, wave=wave, epoch=epoch)
 
 
 class ReceiptReader:
@@ -185,7 +216,7 @@ class ReceiptReader:
     ) -> StepOutcome:
         code = error.code if error else ""
         if signed is None:
-            if code in ("tool.not_started", "runtime.host_unreachable"):
+            if code in ("tool.not_started", "runtime.host_unreachable", "runtime.disk_full"):
                 return _plain(grant, wave, "not_started", code, error)
             # Refused before anything ran: authority does not get better by trying again.
             return _plain(grant, wave, "error", code or "receipt.missing", error)

@@ -13,7 +13,7 @@ from duly.hosts.admission import EpochStatement
 from duly.hosts.client import HostClient
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed
+from duly.protocol.machine.stimuli import KeptResult, Resumed, StepOutcome, TimePassed
 from duly.protocol.wire.errors import DulyError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
@@ -41,11 +41,13 @@ from .preview import Preview
 from .questions import Questions
 from .record import JournalRecord
 from .recorder import Recorder
+from .settler import Settler, effects_under_way
 from .submission import Submission
 from .verification import Verification
 
 log = logging.getLogger("duly")
 TICK_SECONDS = 1.0
+EPOCH_TAKEN_SECONDS_MAX = 5.0  # a host that lives answers in milliseconds, unless an effect is under way
 
 
 class HarnessRuntime:
@@ -67,6 +69,7 @@ class HarnessRuntime:
         reader = ReceiptReader(HostKeys(place.keys / "hosts"))
         reads = OneRead(self._caller, self._signer, reader, settings.node)
         self._packages = Packages(PackageStore(place.packages), self._caller, reads, settings.node)
+        self._settler = Settler(self._caller, self._signer, reader, clock, settings.node)
         self._followers = Followers()
         self._performer = Performer(
             caller=self._caller,
@@ -74,7 +77,13 @@ class HarnessRuntime:
             signer=self._signer,
             packages=self._packages,
             dispatcher=Dispatcher(
-                self._caller, self._signer, reader, clock, settings.node, self._packages.files
+                self._caller,
+                self._signer,
+                reader,
+                clock,
+                settings.node,
+                self._settler,
+                self._packages.files,
             ),
             verification=Verification(self._caller, self._signer, self._packages),
             questions=Questions(reads, self._packages),
@@ -108,15 +117,23 @@ class HarnessRuntime:
         log.info("the front door is open, epoch %d", taken.epoch)
 
     async def _announce(self, epoch: int) -> None:
-        """Tells the hosts of this node; a host that is down learns it from the first grant."""
-        for name, host in self._hosts.items():
-            statement = EpochStatement(epoch=epoch, host=name).sign(self._signer.private)
-            try:
-                await host.take_epoch(statement)
-            except DulyError as error:
-                log.warning("host %s did not take epoch %d: %s", name, epoch, error)
+        """Tells the hosts of this node. A write host takes the epoch at once and answers when the effects of older ones have
+        ended; nobody waits for that. One that is down learns it from the first grant, or when it is asked about effects."""
+        telling = [asyncio.create_task(self._tell(name, epoch)) for name in self._hosts]
+        _, later = await asyncio.wait(telling, timeout=EPOCH_TAKEN_SECONDS_MAX)
+        self._tasks += later
+
+    async def _tell(self, name: str, epoch: int) -> None:
+        statement = EpochStatement(epoch=epoch, host=name).sign(self._signer.private)
+        try:
+            await self._hosts[name].take_epoch(statement)
+        except DulyError as error:
+            log.warning("host %s did not take epoch %d: %s", name, epoch, error)
 
     async def _recover(self, record: JournalRecord) -> None:
+        """Lets every unfinished run go on. One with an effect under way waits until its end is known, and nobody waits for
+        that: such an effect may take its whole deadline."""
+        waiting: list[Run] = []
         for run_id in record.unfinished():
             try:
                 self.core.runs[run_id] = record.load(run_id)
@@ -124,21 +141,35 @@ class HarnessRuntime:
                 # Fails closed: a run that cannot be read is not run. `duly show` says the same.
                 log.error("run %s cannot be recovered: %s", run_id, error)
                 continue
-            await self._resume(self.core.runs[run_id])
+            run = self.core.runs[run_id]
+            if effects_under_way(run):
+                self._tasks.append(asyncio.create_task(self._resume_late(run)))
+            else:
+                waiting.append(run)
+        await asyncio.gather(*(self._resume(run) for run in waiting))
+
+    async def _resume_late(self, run: Run) -> None:
+        try:
+            await self._resume(run)
+        except DulyError as error:  # a person cancelled it in the meantime, or this harness ends
+            log.warning("run %s does not go on: %s", run.run_id, error)
 
     async def _resume(self, run: Run) -> None:
-        """Lets a run go on under this epoch, with what is no longer as it was when it was submitted."""
+        """Lets a run go on under this epoch, with what is no longer as it was when it was submitted, and with what became of
+        its effects that were under way."""
         changed: list[str] = []
         digests: dict[str, str] = {}
+        settled: list[StepOutcome] = []
         stalled = ""
         try:
+            settled = await self._settler.settle_run(run)
             opened = await self._packages.get(run.mandate.package)
             digests = opened.digests()
             granted = opened.granted(run.agent)
             changed += [name for name, digest in run.digests.items() if digests.get(name) != digest]
             changed += [name for name, one in run.descriptors.items() if granted.get(name) != one]
         except DulyError as error:
-            log.error("the package of run %s cannot be opened: %s", run.run_id, error)
+            log.error("run %s cannot go on now: %s", run.run_id, error)
             stalled = error.code
         await self.core.post(
             run.run_id,
@@ -148,6 +179,7 @@ class HarnessRuntime:
                 epoch=self.core.epoch,
                 changed=changed,
                 digests=digests,
+                settled=settled,
                 stalled=stalled,
             ),
         )

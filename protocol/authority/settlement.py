@@ -15,13 +15,15 @@ from .document import Document
 
 
 class Settlement(Document):
-    """Signed by the harness. ``nonces`` are those of the grants."""
+    """Signed by the harness. ``nonces`` are those of the grants, ``granted_ms`` is when the oldest of them was granted at
+    the earliest: a host that may have forgotten grants of that time does not call them unused."""
 
     payload_type: ClassVar[str] = "settlement"
 
     v: int = 1
     host: str
     epoch: int
+    granted_ms: int
     nonces: list[str] = Field(max_length=64)
 
 

@@ -40,6 +40,7 @@ class StepState:
     retry_at_ms: int = 0
     code: str = ""
     then: str = ""
+    granted_ms: int = 0  # wall time of the start; approvals had to hold then
     output: str = ""
     receipt: str = ""
     key: str = ""

@@ -178,7 +178,8 @@ class Resumed(Stimulus):
     """A new harness took the run over under a higher epoch.
 
     ``changed`` names what is no longer as it was: parts of the package, sources, and tools by their full names.
-    ``digests`` are the parts' digests as they are now. ``stalled`` is the code with which the run's package could not be
+    ``digests`` are the parts' digests as they are now. ``settled`` is what the write host knows of effects that were
+    under way: ``not_started`` (and their grants are void), or how they ended. ``stalled`` is the code with which the run's package could not be
     opened: then nothing can execute it until the next start.
     """
 
@@ -186,6 +187,7 @@ class Resumed(Stimulus):
     epoch: int
     changed: list[str] = field(default_factory=list)
     digests: Mapping[str, str] = field(default_factory=dict)
+    settled: list[StepOutcome] = field(default_factory=list)
     stalled: str = ""
 
 

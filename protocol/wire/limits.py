@@ -147,6 +147,7 @@ ACTOR_LOOK_SECONDS_MAX = 1  # between two looks for an actor that is away; Ray s
 ACTOR_RETURNS_SECONDS_MAX = 60  # Ray starts an actor again in seconds; a busy machine takes ten times as long
 EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this much later
 HOST_RETURNS_SECONDS_MAX = 30  # the supervisor starts a host again within its backoff and its start
+SETTLE_AGAIN_SECONDS = 1  # between two questions to a write host that cannot say yet what became of an effect
 FATES_KEPT = 256  # results of effects that a write host keeps for a harness that lost them
 PLANS_KEPT_MAX = 16  # plans whose canonical bytes are kept; a large one has nearly a megabyte
 EXPRESSION_CHARS_MAX = 2_000  # a condition is read by the people whom it protects

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,7 @@ def test_long_expired_grants_are_forgotten_at_a_start(path):
     _codes(ledger, "old")
     ledger.close()
     _reopened(path, NOW + NONCE_KEPT_SECONDS * 1_000 + 1).close()
-    assert path.read_text() == "epoch 0\n"
+    assert path.read_text() == f"since {NOW + 1}\nepoch 0\n"
 
 
 def test_a_nonce_that_could_forge_a_line_is_refused(path):
@@ -87,4 +89,53 @@ def test_a_nonce_that_could_forge_a_line_is_refused(path):
     ledger.close()
     again = _reopened(path)
     assert again.epoch == 0
+    again.close()
+
+
+def test_a_grant_that_was_settled_unused_stays_void_and_says_so_again(path):
+    ledger = _reopened(path)
+    assert ledger.settle("a", NOW, NOW) == "void"
+    assert _codes(ledger, "a") == ["grant.replayed"]
+    ledger.close()
+    again = _reopened(path)
+    assert (again.settle("a", NOW, NOW), _codes(again, "a", "b")) == ("void", ["grant.replayed", ""])
+    assert again.settle("b", NOW, NOW) == "used"
+    again.close()
+
+
+def test_what_may_have_been_forgotten_is_not_called_unused(path):
+    """A machine that was off for weeks: its ledger has dropped the grant, which may have been used all the same."""
+    ledger = _reopened(path)
+    _codes(ledger, "used-long-ago")
+    ledger.close()
+    later = NOW + NONCE_KEPT_SECONDS * 1_000 + 5
+    again = _reopened(path, later)
+    assert again.settle("used-long-ago", NOW, later) == "forgotten"
+    assert again.settle("of-today", later, later) == "void"
+    again.close()
+
+
+def test_a_ledger_that_was_lost_does_not_vouch_for_what_was_before_it(path):
+    ledger = _reopened(path)
+    _codes(ledger, "used")
+    ledger.close()
+    path.unlink()
+    again = _reopened(path, NOW + 10)
+    assert again.settle("used", NOW, NOW) == "forgotten"
+    again.close()
+
+
+def test_a_full_disk_leaves_a_grant_unused_and_the_ledger_readable(path, monkeypatch):
+    ledger = _reopened(path)
+    _codes(ledger, "kept")
+    whole_write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, data: whole_write(fd, data[: len(data) // 2]))
+        with pytest.raises(RuntimeFault) as refused:
+            _codes(ledger, "torn")
+    assert refused.value.code == "runtime.disk_full"
+    assert _codes(ledger, "torn", "next") == ["", ""], "there is room again, and nothing ran before"
+    ledger.close()
+    again = _reopened(path)
+    assert _codes(again, "kept", "torn", "next") == ["grant.replayed"] * 3
     again.close()

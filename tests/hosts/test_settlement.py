@@ -9,7 +9,7 @@ import pytest
 
 from duly.protocol.authority.settlement import Settlement, effect_nonce
 from duly.protocol.wire.errors import DulyError
-from host_world import HostWorld, python_package
+from host_world import HostWorld, now_ms, python_package
 
 SOURCE = """
 @tool(effect="write", timeout_seconds=5)
@@ -31,7 +31,7 @@ def world() -> Iterator[HostWorld]:
 
 
 def _statement(world: HostWorld, *nonces: str, epoch: int = 1, host: str = "write") -> bytes:
-    return Settlement(host=host, epoch=epoch, nonces=list(nonces)).sign(world.harness)
+    return Settlement(host=host, epoch=epoch, granted_ms=now_ms(), nonces=list(nonces)).sign(world.harness)
 
 
 async def _granted(world: HostWorld):

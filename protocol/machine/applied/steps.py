@@ -38,6 +38,7 @@ def step_started(run: Run, event: Event) -> Run:
         "retry_at_ms": 0,
         "code": "",
         "then": "",
+        "granted_ms": facts["at_ms"],
         "key": "",
         "checked": "",
     }

@@ -9,13 +9,18 @@ from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
 from ..stimuli import Resumed, Stimulus, TimePassed
+from . import outcomes
 from .verification import time_is_up
 
 
 def resumed(run: Run, stimulus: Resumed) -> list[Event]:
-    """A new harness goes on. Started reads run again; a write that was under way is idempotent, or unknown."""
-    again = [name for name in run.outstanding if _may_repeat(run, name)]
-    unknown = [name for name in run.outstanding if name not in again]
+    """A new harness goes on. Started reads run again; of a write that was under way the host knows how it ended, or that
+    it never began; else it is idempotent, or unknown."""
+    ended, never_began = outcomes.settled(run, stimulus)
+    known = {one.facts["step_id"] for one in ended}
+    outstanding = [name for name in run.outstanding if name not in known]
+    again = [name for name in outstanding if name in never_began or _may_repeat(run, name)]
+    unknown = [name for name in outstanding if name not in again]
     first = event(
         "run.resumed",
         {"again": canon.encode(again), "changed": canon.encode(list(stimulus.changed))},
@@ -29,7 +34,7 @@ def resumed(run: Run, stimulus: Resumed) -> list[Event]:
         event("step.outcome_unknown", step_id=name, key=calls.key_now(run, run.step(name)))
         for name in unknown
     ]
-    return [first, *said]
+    return [*ended, first, *said]
 
 
 def _may_repeat(run: Run, step_id: str) -> bool:

@@ -15,7 +15,7 @@ from .. import calls, failures, gates
 from ..events import Event, event
 from ..outputs import read_output
 from ..run import Outputs, Run
-from ..stimuli import StepOutcome, StepsReturned
+from ..stimuli import Resumed, StepOutcome, StepsReturned, Stimulus
 
 # A host that did not take what the harness holds for an approval: a person looks again.
 _REOPENING = ("approval.", "grant.args_mismatch")
@@ -35,6 +35,22 @@ def steps_returned(run: Run, stimulus: StepsReturned) -> list[Event]:
         seen.add(outcome.step_id)
         events.append(_settled(run, outcome, known, broken, stimulus))
     return events
+
+
+def settled(run: Run, stimulus: Resumed) -> tuple[list[Event], set[str]]:
+    """What a host told a new harness of effects that were under way: the events of those that ended, and the steps that
+    never began. Of any other nobody knows more than before."""
+    events: list[Event] = []
+    never_began: set[str] = set()
+    known: MutableMapping[str, Any] = ChainMap({}, Outputs(run))  # type: ignore[arg-type]
+    for outcome in stimulus.settled:
+        if not _is_current(run, outcome):
+            continue
+        if outcome.outcome == "not_started":
+            never_began.add(outcome.step_id)
+        elif outcome.outcome != "lost":
+            events.append(_settled(run, outcome, known, False, stimulus))
+    return events, never_began
 
 
 def _is_current(run: Run, outcome: StepOutcome) -> bool:
@@ -61,7 +77,7 @@ def late(outcome: StepOutcome) -> Event:
 
 
 def _settled(
-    run: Run, outcome: StepOutcome, known: MutableMapping[str, Any], broken: bool, stimulus: StepsReturned
+    run: Run, outcome: StepOutcome, known: MutableMapping[str, Any], broken: bool, stimulus: Stimulus
 ) -> Event:
     step = run.step(outcome.step_id)
     key = calls.key_now(run, step, known)
@@ -119,9 +135,7 @@ def _unknown(step: Step, key: str) -> Event:
     return event("step.outcome_unknown", step_id=step.step_id, key=key)
 
 
-def _failure(
-    run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool, stimulus: StepsReturned
-) -> Event:
+def _failure(run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool, stimulus: Stimulus) -> Event:
     """Where a failed call leads: again (nobody's fault), back to its gate, a retry, or the step's destination."""
     state = run.steps[step.step_id]
     code, message = outcome.code or f"tool.{outcome.outcome}", outcome.message
