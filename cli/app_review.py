@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command()(watch)
     app.command()(report)
     app.command()(metrics)
+    app.command()(doctor)
 
 
 def watch(
@@ -94,3 +95,26 @@ def metrics(
     from .records import home_of
 
     return command.metrics(home_of(home), since=since, last=last, json=json)
+
+
+def doctor(
+    package: Annotated[
+        str | None,
+        typer.Argument(metavar="[PACKAGE]", help="A package to look at too: its folder, or its name."),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> int:
+    """Say what holds on this machine: versions, data, keys, runtime, log, sandbox.
+
+    Exit code 0 when duly is usable, 8 when something needed is broken.
+    Starts no runtime and runs no code of the package.
+
+    Example:
+
+        duly doctor examples/flights
+    """
+    from . import doctor as command
+    from .records import home_of
+
+    return command.doctor(home_of(home), package, json=json)
