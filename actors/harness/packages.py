@@ -98,7 +98,9 @@ class Packages:
             return self._open[digest]
 
     async def fingerprints(self, package: OpenPackage) -> dict[str, str]:
-        """The sources' fingerprints as they are now."""
+        """The sources' fingerprints as they are now; without a source there is nothing to ask a host about."""
+        if not package.package.manifest.sources:
+            return {}
         data = await self._builtin(package.digest, FINGERPRINT, package.descriptors)
         return dict(canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX))
 

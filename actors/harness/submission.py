@@ -85,7 +85,7 @@ class Submission:
             opened=opened,
             plan=_plan(fields.get("plan"), mandate),
             submitter_name=self._people.name(submitter),
-            fingerprints=await self._packages.fingerprints(opened),
+            fingerprints=dict(opened.fingerprints),
             kept=self._earlier(mandate.from_run) if mandate.from_run else (),
         )
 
