@@ -53,6 +53,12 @@ def runs(
 
 def show(
     run: MaybeRun = None,
+    step: Annotated[
+        str | None, typer.Argument(metavar="[STEP]", help="A step of the run: its story alone.")
+    ] = None,
+    step_option: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="The same, also of the newest run.")
+    ] = None,
     queries: Annotated[bool, typer.Option("--queries", help="Show the queries behind the report.")] = False,
     home: Home = None,
     json: Json = False,
@@ -64,15 +70,16 @@ def show(
     Example:
 
         duly show r4k2m9qxw7
+        duly show r4k2m9qxw7 s2
     """
     from . import show as command
     from .records import home_of
 
-    return command.show(home_of(home), run, json=json, queries=queries)
+    return command.show(home_of(home), run, step=step or step_option, json=json, queries=queries)
 
 
 def inbox(run: MaybeRun = None, home: Home = None, json: Json = False) -> int:
-    """List what waits for a person; with RUN, exactly what an approval of it would sign.
+    """List what waits for a person, for whom and since when; with RUN, exactly what an approval of it would sign.
 
     Starts no runtime.
 

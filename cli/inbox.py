@@ -1,28 +1,41 @@
-"""``duly inbox``: what waits for a person, read from the record without a runtime."""
+"""``duly inbox``: what waits for a person, for whom, since when; read from the record without a runtime."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from duly.protocol.authority.rendering import render_difference
 from duly.protocol.machine import gates
 from duly.protocol.machine.run import Run
 from duly.protocol.wire.errors import AuthorityError, StorageError
 from duly.storage.home import Home
-from duly.storage.recovery import load_run
 
 from . import exit_codes
+from .approvers import Approvers, approvers_of
 from .layout import bold, count, labelled, moment
 from .output import emit, say
 from .records import Records
 
 WAITING = ("WAITING_APPROVAL", "WAITING_INPUT")
+DIFFERENCE_LINES_MAX = 12  # of a list; `duly inbox RUN` shows all of it
+_EFFECTS = {"read": "reads", "write": "WRITES", "external": "LEAVES THE SYSTEM"}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One run that waits, since when (milliseconds of wall time), and who may decide its gate."""
+
+    run: Run
+    since_ms: int
+    approvers: Approvers
 
 
 def inbox(home: Home, name: str | None, *, json: bool = False) -> int:
     """Every run that waits; with a run's name, what exactly would be approved."""
     try:
         with Records.open(home) as records:
-            waiting = [_load(records, run_id) for run_id in _ids(records, name)]
+            waiting = [_waiting(home, records, run_id) for run_id in _ids(records, name)]
     except StorageError as error:
         if error.code != "storage.absent" or name is not None:
             raise
@@ -32,7 +45,7 @@ def inbox(home: Home, name: str | None, *, json: bool = False) -> int:
             "gate.none", f"Run {name} waits for nobody.", hint="`duly inbox` lists what waits."
         )
     if json:
-        emit({"waiting": [entry(run) for run in waiting]})
+        emit({"waiting": [entry(one) for one in waiting]})
     elif name is not None:
         say(_exactly(waiting[0]))
     else:
@@ -45,32 +58,37 @@ def _ids(records: Records, name: str | None) -> list[str]:
     return [one.run_id for one in summaries if records.event(one.last_seq)["facts"].get("phase") in WAITING]
 
 
-def _load(records: Records, run_id: str) -> Run:
-    if records.artifacts is None:
-        raise StorageError("storage.absent", "The artifacts of this run are missing.", place=run_id)
-    return load_run(records.journal, records.artifacts, run_id)[0]
+def _waiting(home: Home, records: Records, run_id: str) -> Waiting:
+    run, record = records.run(run_id)
+    asked = {"gate.asked", "input.asked"}
+    since = next((one.time_ms for one in reversed(record) if one.event.kind in asked), run.submitted_ms)
+    return Waiting(run, since, approvers_of(home, run))
 
 
-def entry(run: Run) -> dict[str, Any]:
+def entry(waiting: Waiting) -> dict[str, Any]:
     """One waiting run for a script."""
+    run = waiting.run
     found: dict[str, Any] = {
         "run_id": run.run_id,
         "phase": str(run.phase),
         "agent": run.agent.name,
         "request": run.request.text,
         "submitted_ms": run.submitted_ms,
+        "since_ms": waiting.since_ms,
+        "what": what(run),
     }
     if run.gate is not None:
         view = gates.view(run)
         found |= {
+            "for": waiting.approvers.to_data(),
             "gate": view.gate_id,
             "kind": view.kind,
             "step_id": view.step_id,
-            "since_ms": run.gate.asked_ms,
             "reason": run.gate.reason,
             "tools": sorted({step.tool for step in view.steps.values()}),
             "text": view.text,
             "shown": view.shown,
+            "difference": difference(run),
         }
     if run.asked is not None:
         found |= {
@@ -82,29 +100,75 @@ def entry(run: Run) -> dict[str, Any]:
     return found
 
 
-def _lines(waiting: list[Run]) -> list[str]:
+def what(run: Run) -> str:
+    """The question, or what a gate shows, in one line."""
+    if run.asked is not None:
+        return run.asked.question.text
+    if run.gate is None or run.plan is None:
+        return ""
+    view = gates.view(run)
+    acts = []
+    for step_id, step in view.steps.items():
+        descriptor = run.descriptors.get(step.tool)
+        effect = _EFFECTS[descriptor.effect if descriptor else "write"]
+        resource = f" ({descriptor.resource})" if descriptor and descriptor.resource else ""
+        acts.append(f"{step_id} {effect} with {step.tool}{resource}")
+    of = f"a plan of {count(len(run.plan.steps), 'step')}" if view.kind == "plan" else f"step {view.step_id}"
+    return f"{of}: {'; '.join(acts) or 'it changes nothing'}"
+
+
+def difference(run: Run) -> str | None:
+    """What a plan that waits changes against the one before it, ``None`` for a first plan and for a step."""
+    if run.gate is None or run.gate.kind != "plan" or run.previous_plan is None or run.plan is None:
+        return None
+    return render_difference(run.previous_plan, run.plan)
+
+
+def _lines(waiting: list[Waiting]) -> list[str]:
     if not waiting:
         return ["Nothing waits for you."]
     lines = [bold(f"{count(len(waiting), 'run')} waiting")]
-    for run in waiting:
+    for one in waiting:
+        run = one.run
         lines += ["", *labelled("run", run.run_id), *labelled("request", run.request.text)]
+        lines += labelled("since", moment(one.since_ms))
         if run.gate is not None:
-            view = gates.view(run)
-            tools = ", ".join(sorted({step.tool for step in view.steps.values()})) or "nothing that writes"
-            what = "a plan" if view.kind == "plan" else f"step {view.step_id}"
-            lines += labelled("approval", f"of {what} with {tools}, since {moment(run.gate.asked_ms)}")
+            lines += labelled("for", one.approvers.text())
+            lines += labelled("approval", f"of {what(run)}")
+            lines += _difference_lines(run)
             lines += labelled("look", f"duly inbox {run.run_id}")
-            lines += labelled("decide", f"duly approve {run.run_id}, or duly reject {run.run_id}")
+            lines += labelled("decide", _decide(run))
         if run.asked is not None:
             lines += _question(run)
     return lines
 
 
-def _exactly(run: Run) -> list[str]:
-    if run.gate is not None:
-        decide = f"duly approve {run.run_id}, or duly reject {run.run_id}"
-        return [*gates.view(run).text.splitlines(), "", *labelled("decide", decide)]
-    return [*labelled("run", run.run_id), *labelled("request", run.request.text), *_question(run)]
+def _difference_lines(run: Run) -> list[str]:
+    """The difference after a replan or an edit, cut off in a list. Its lines are escaped and at most 80 columns wide."""
+    changed = difference(run)
+    if changed is None:
+        return []
+    lines = changed.splitlines()
+    shown = lines[:DIFFERENCE_LINES_MAX]
+    more = len(lines) - len(shown)
+    rest = [f"and {count(more, 'line')} more: duly inbox {run.run_id}"] if more else []
+    return [*labelled("changed", f"since the last plan: {count(len(lines), 'line')}"), *shown, *rest]
+
+
+def _exactly(waiting: Waiting) -> list[str]:
+    run = waiting.run
+    lines = [*labelled("run", run.run_id), *labelled("since", moment(waiting.since_ms))]
+    if run.gate is None:
+        return [*lines, *labelled("request", run.request.text), *_question(run)]
+    lines += labelled("for", waiting.approvers.text())
+    return [*lines, "", *gates.view(run).text.splitlines(), "", *labelled("decide", _decide(run))]
+
+
+def _decide(run: Run) -> str:
+    ways = [f"duly approve {run.run_id}", f"duly reject {run.run_id}"]
+    if run.gate is not None and run.gate.kind == "plan":
+        ways.append(f"duly edit {run.run_id}")
+    return ", or ".join([", ".join(ways[:-1]), ways[-1]]) if len(ways) > 2 else ", or ".join(ways)
 
 
 def _question(run: Run) -> list[str]:

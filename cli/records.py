@@ -76,16 +76,23 @@ class Records:
 
     def attached(self, event: dict[str, Any], name: str) -> Any:
         """The value attached to an event under a name, ``None`` where it was never there or was erased."""
-        digest = event["artifacts"].get(name)
+        return self.artifact(event["run_id"], event["artifacts"].get(name))
+
+    def artifact(self, run_id: str, digest: str | None) -> Any:
+        """The value of an artifact, ``None`` as for ``attached``."""
+        data = self.artifact_bytes(run_id, digest)
+        return None if data is None else canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
+
+    def artifact_bytes(self, run_id: str, digest: str | None) -> bytes | None:
+        """The bytes of an artifact, ``None`` as for ``attached``."""
         if digest is None or self.artifacts is None:
             return None
         try:
-            data = self.artifacts.get(event["run_id"], digest)
+            return self.artifacts.get(run_id, digest)
         except LogError as error:
             if error.code in ("log.artifact_missing", "log.artifact_erased"):
                 return None
             raise
-        return canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
 
     def run(self, name: str) -> tuple[Run, list[Recorded]]:
         """A run that a person named, replayed, with its record. Raises as ``summary``, and as ``load_run`` does."""

@@ -82,8 +82,12 @@ def ending_lines(result: Mapping[str, Any]) -> list[str]:
     spent = budget_text(result.get("budget") or {})
     if spent:
         lines += labelled("budget", spent)
-    if result.get("trusted_artifacts") and phase in ("PARTIAL", "FAILED", "CANCELLED"):
-        lines += labelled("kept", f"{count(len(result['trusted_artifacts']), 'result')} that can be trusted")
+    if phase in ("PARTIAL", "FAILED", "CANCELLED"):
+        if result.get("trusted_artifacts"):
+            lines += labelled(
+                "kept", f"{count(len(result['trusted_artifacts']), 'result')} that can be trusted"
+            )
+        lines += labelled("continue", f"duly run --from {result['run_id']}")
     return lines
 
 

@@ -10,25 +10,31 @@ from duly.protocol.views.result import result_object
 from duly.protocol.views.story import story
 from duly.protocol.wire.errors import StorageError
 from duly.storage.home import Home
-from duly.storage.recovery import Recorded, load_run
+from duly.storage.recovery import Recorded
 
 from . import exit_codes
 from .layout import bold, labelled, moment, paragraph, table
 from .output import emit, say
 from .records import Records
 from .report import ending_lines, report_lines
+from .step_page import check_lines as check_lines
+from .step_page import show_step
 from .timeline import Span, timeline_lines
 
 
-def show(home: Home, name: str | None, *, json: bool = False, queries: bool = False) -> int:
-    """One run: state, plan with outcomes, times, report, checks, budget, story. Without a name the newest run."""
+def show(
+    home: Home, name: str | None, *, step: str | None = None, json: bool = False, queries: bool = False
+) -> int:
+    """One run: state, plan with outcomes, times, report, checks, budget, story. Without a name the newest run.
+
+    With ``step``, the story of that step alone.
+    """
     with Records.open(home) as records:
         run_id = _named(records, name)
-        if records.artifacts is None:
-            raise StorageError(
-                "storage.absent", "The artifacts of this run are missing.", place=str(home.artifacts)
-            )
-        run, events = load_run(records.journal, records.artifacts, run_id)
+        if step is None:
+            run, events = records.run(run_id)
+    if step is not None:
+        return show_step(home, run_id, step, json=json)
     result = result_object(run)
     if json:
         emit({"type": "result", **result})
@@ -70,6 +76,7 @@ def run_lines(
         lines += report_lines(result.get("report"), queries=queries)
     lines += check_lines(run.checks)
     lines += ending_lines(result)
+    lines += trusted_lines(run, result.get("trusted_artifacts") or ())
     told = list(story(run, list(events)))
     if told:
         lines += ["", bold("STORY")]
@@ -97,26 +104,21 @@ def step_lines(run: Run) -> list[str]:
     ]
 
 
+def trusted_lines(run: Run, digests: Iterable[str]) -> list[str]:
+    """The results that can be trusted: of which step, under which name, and the artifact's digest."""
+    trusted = set(digests)
+    rows = []
+    for step_id, state in run.steps.items():
+        if state.output in trusted:
+            rows.append((step_id, run.step(step_id).output_contract.artifact, state.output[:16]))
+    return ["", bold("CAN BE TRUSTED"), *table(("step", "artifact", "digest"), rows, "  ")] if rows else []
+
+
 def spans_of(run: Run) -> list[Span]:
     """The times of the steps that a host ran, in plan order of their levels."""
     names = [name for level in run.levels for name in level]
     states = [(name, run.steps[name]) for name in names]
     return [Span(name, state.started_ms, state.ended_ms) for name, state in states if state.started_ms]
-
-
-def check_lines(checks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every check of the verdict: outcome, kind, which, and why where it did not pass."""
-    rows = []
-    for check in checks:
-        why = str(check.get("reason") or "")
-        rows.append(
-            (str(check.get("outcome", "")), str(check.get("kind", "")), str(check.get("check_id", "")), why)
-        )
-    return (
-        ["", bold("CHECKS"), *table(("outcome", "kind", "check", "reason"), rows, "  ", whole=True)]
-        if rows
-        else []
-    )
 
 
 def _sentence(entry: Any) -> str:

@@ -24,12 +24,13 @@ class Told(Protocol):
 
 def story(run: Run, record: Iterable[Told]) -> list[str]:
     """One sentence for each event that a person would want to know of."""
-    lines = []
-    for told in record:
-        tell = _SENTENCES.get(told.event.kind)
-        if tell is not None:
-            lines.append(tell(told.event.facts))
-    return lines
+    return [text for told in record if (text := sentence(told.event))]
+
+
+def sentence(event: Event) -> str:
+    """What one event says to a person, empty where that is nothing."""
+    tell = _SENTENCES.get(event.kind)
+    return tell(event.facts) if tell is not None else ""
 
 
 def step_story(record: Iterable[Told], step_id: str) -> list[Told]:
@@ -47,6 +48,10 @@ _SENTENCES: dict[str, Callable[[Facts], str]] = {
     "plan.drafted": lambda f: (
         f"Plan version {f['version']} with {f['steps']} steps was drafted ({f['origin']})."
     ),
+    "plan.edited": lambda f: f"A person edited the plan: version {f['version']} with {f['steps']} steps.",
+    "guidance.given": lambda f: "A person said what later plans must take into account.",
+    "objective.amended": lambda f: "A person amended the request, under a new mandate.",
+    "results.imported": lambda f: f"Results of run {f.get('from_run', '')} may be used again.",
     "plan.refused": lambda f: f"A plan was refused with {f['faults']} faults [{f['code']}].",
     "gate.asked": lambda f: (
         f"The {f['gate_kind']} gate asked for an approval"
@@ -71,6 +76,8 @@ _SENTENCES: dict[str, Callable[[Facts], str]] = {
     "step.outcome_unknown": lambda f: f"Nobody can say whether step {f['step_id']} had its effect.",
     "step.outcome_stated": lambda f: f"A person said of step {f['step_id']}: {f['said']}.",
     "step.late_result": lambda f: f"A late result of step {f['step_id']} was recorded and not applied.",
+    "step.shadowed": lambda f: f"Step {f['step_id']} would have run; in a shadow run nothing is changed.",
+    "run.stalled": lambda f: f"Nothing can go on with this run now [{f.get('code', '')}].",
     "replan.triggered": lambda f: f"Another plan is needed: {f['trigger']} [{f['code']}].",
     "replan.refused": lambda f: f"Another plan was refused [{f['code']}].",
     "budget.warned": lambda f: f"{f['percent']} % of the budget of {f['name']} is used.",
