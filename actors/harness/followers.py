@@ -47,18 +47,13 @@ class Followers:
                     after = record.seq
                     yield {"event": event_object(record)}
             run = current()
-            while True:
-                while not queue.empty():
-                    records, run = queue.get_nowait()
-                    for record in records:
-                        if record.seq > after:
-                            after = record.seq
-                            yield {"event": event_object(record)}
-                if run.phase.waits or run.phase.ended:
-                    yield {"result": {"type": "result", **result_object(run)}, "last": True}
-                    return
-                news = await queue.get()
-                queue.put_nowait(news)
+            while not queue.empty() or not (run.phase.waits or run.phase.ended):
+                records, run = await queue.get()
+                for record in records:
+                    if record.seq > after:
+                        after = record.seq
+                        yield {"event": event_object(record)}
+            yield {"result": {"type": "result", **result_object(run)}, "last": True}
         finally:
             watching = self._queues.get(run_id, set())
             watching.discard(queue)
