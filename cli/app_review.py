@@ -19,10 +19,32 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on o
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the application, in the order in which help lists them."""
+    app.command()(init)
     app.command()(watch)
     app.command()(report)
     app.command()(metrics)
     app.command()(doctor)
+
+
+def init(
+    folder: Annotated[str, typer.Argument(metavar="[DIR]", help="An empty folder, or one to be made.")] = ".",
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The package's name; else the folder's.")
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> int:
+    """Make a small agent package that runs: data, meaning, two playbooks, a tool.
+
+    Refuses a folder that is not empty.
+
+    Example:
+
+        duly init shop
+    """
+    from . import init as command
+
+    return command.init(folder, name=name, json=json)
 
 
 def watch(

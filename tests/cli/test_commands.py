@@ -15,7 +15,7 @@ from duly.protocol.wire.errors import RunError, error_from_data
 
 COMMANDS = [
     *"route plan run approve reject answer cancel runs show inbox up down status".split(),
-    *"watch report metrics doctor".split(),
+    *"init watch report metrics doctor".split(),
     *"edit guide amend resume".split(),
     *("cache stats", "cache list", "cache show", "cache evict", "cache clear"),
     *("audit log", "audit verify", "tools list"),
