@@ -147,6 +147,24 @@ class FakeFrontDoor:
     def _answer(self, request: dict[str, Any], reply: Reply) -> None:
         self._streamed(lambda: self.harness.answer(request["run_id"], request["text"]), reply)
 
+    def _edit(self, request: dict[str, Any], reply: Reply) -> None:
+        plan = Plan.model_validate(request["plan"])
+        self._streamed(lambda: self.harness.edit(request["run_id"], request["gate"], plan), reply)
+
+    def _guide(self, request: dict[str, Any], reply: Reply) -> None:
+        self._streamed(lambda: self.harness.guide(request["run_id"], request["text"]), reply)
+
+    def _amend(self, request: dict[str, Any], reply: Reply) -> None:
+        wish = Request.model_validate(request["request"])
+        self._streamed(lambda: self.harness.amend(request["run_id"], request["mandate"], wish), reply)
+
+    def _resume(self, request: dict[str, Any], reply: Reply) -> None:
+        """A run that waits or ended says so; nothing else can be met in a harness that works at once."""
+        if request.get("detach"):
+            reply({"last": True, "accepted": True})
+        else:
+            self._follow(request, reply)
+
     def _follow(self, request: dict[str, Any], reply: Reply) -> None:
         reply({"result": result_object(self.harness.runs[request["run_id"]]), "last": True})
 

@@ -28,6 +28,7 @@ from duly.protocol.machine.effects import (
 )
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import (
+    Amended,
     Answered,
     Approved,
     Bound,
@@ -35,6 +36,8 @@ from duly.protocol.machine.stimuli import (
     CancelAsked,
     ChecksReturned,
     Drafted,
+    Edited,
+    Guided,
     Judged,
     ReadsWanted,
     Rejected,
@@ -198,6 +201,19 @@ class ScriptedHarness:
     def answer(self, run_id: str, text: str) -> Run:
         self.ask = False
         return self._give(run_id, Answered(**self._moment(), text=text))
+
+    def edit(self, run_id: str, gate: str, plan: Plan) -> Run:
+        return self._give(run_id, Edited(**self._moment(), gate=gate, plan=plan))
+
+    def guide(self, run_id: str, text: str) -> Run:
+        return self._give(run_id, Guided(**self._moment(), text=text))
+
+    def amend(self, run_id: str, envelope: bytes, request: Request) -> Run:
+        mandate = Mandate.peek(envelope)
+        return self._give(
+            run_id,
+            Amended(**self._moment(), request=request, mandate=mandate, envelope=envelope, submitter="k1"),
+        )
 
     def cancel(self, run_id: str) -> Run:
         return self._give(run_id, CancelAsked(**self._moment()))
