@@ -86,7 +86,7 @@ class ChanceAnswers(Answers):
     def judging(self, run: Run, checks: list[Check]) -> list[Check]:
         """Now and then a check fails, or does not run, or goes missing."""
         word = self.chance.random()
-        if not checks or word > 0.25 * self.trouble + 0.03:
+        if not checks or word > 0.3 * self.trouble + 0.08:
             return checks
         index = self.chance.randrange(len(checks))
         if word < 0.02:
@@ -141,10 +141,11 @@ def _call(key: str, rest: Mapping[str, Any]) -> str:
 def random_plan(chance: random.Random, before: Plan | None) -> Plan:
     """A valid plan of one to seven steps; a later one shares some steps with the one before."""
     steps: list[Step] = []
+    shared = chance.choice([0.0, 0.2, 0.7])
     for number in range(chance.randint(1, 7)):
         name = f"s{number}"
         needs = [one.step_id for one in steps if chance.random() < 0.3][-2:]
-        if before is not None and chance.random() < 0.5:
+        if before is not None and chance.random() < shared:
             old = next((one for one in before.steps if one.step_id == name), None)
             if old is not None and set(old.depends_on) <= {one.step_id for one in steps}:
                 steps.append(old)
