@@ -78,6 +78,8 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
     """A step starts after everything it depends on; an effect after its inputs passed their checks, and alone."""
     status: dict[str, str] = {}
     checked: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    stated: set[str] = set()  # calls of which a person said that they happened
     running: set[str] = set()
     effect: dict[str, bool] = {}
     together: int = 0
@@ -113,12 +115,16 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             running.discard(step_id or "")
             word = {"step.succeeded": "succeeded", "step.outcome_unknown": "unknown"}.get(kind)
             status[step_id or ""] = word or ("degraded" if facts["then"] == "degrade" else "failed")
+            keys[step_id or ""] = facts["key"]
         elif kind == "step.checked":
             checked[step_id or ""] = facts["outcome"]
         elif kind in ("step.reused", "step.skipped"):
             status[step_id or ""] = kind.removeprefix("step.")
+            if facts.get("key") in stated:
+                status[step_id or ""] = "stated"
         elif kind == "step.outcome_stated" and facts["said"] == "happened":
             status[step_id or ""] = "stated"
+            stated.add(keys[step_id or ""])
         elif kind == "input.given" and facts["said"] == "skip":
             status[facts["about"].partition(":")[2]] = "degraded"
         elif kind == "run.resumed":
