@@ -9,12 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from duly.actors.runtime.settings import LOG_KEY, ORIGIN
 from duly.cli.layout import utc
+from duly.hosts.secrets import write_public_key
 from duly.protocol.authority.approval import Approval
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.authority.mandate import Mandate
-from duly.protocol.authority.signing import key_id
+from duly.protocol.authority.receipt import Receipt, output_digest
+from duly.protocol.authority.signing import key_id, public_bytes
 from duly.protocol.machine import gates
 from duly.protocol.machine.decide import decide
 from duly.protocol.machine.effects import (
@@ -163,6 +167,8 @@ class ScriptedHarness:
         ring = KeyRing(self.home.keys)
         self.journal = Journal.open(self.home.journal, ring.private(LOG_KEY), ORIGIN)
         self.artifacts = ArtifactStore.open(self.home.artifacts)
+        self.host = Ed25519PrivateKey.generate()
+        write_public_key(self.home.keys / "hosts/read.pub", public_bytes(self.host))
 
     def close(self) -> None:
         self.journal.close()
@@ -289,9 +295,8 @@ class ScriptedHarness:
             case Draft():
                 return Drafted(**moment, plan=self.plan(self.runs[run_id].request.text))
             case Dispatch():
-                return StepsReturned(
-                    **moment, outcomes=[self._ran(call, order.wave, n) for n, call in enumerate(order.calls)]
-                )
+                outcomes = [self._ran(run_id, call, order.wave, n) for n, call in enumerate(order.calls)]
+                return StepsReturned(**moment, outcomes=outcomes)
             case CheckSteps():
                 checks = [_check(name) for name in order.step_ids]
                 return ChecksReturned(**moment, checks=checks)
@@ -306,7 +311,7 @@ class ScriptedHarness:
                 )
         return None
 
-    def _ran(self, call: Any, wave: int, number: int) -> StepOutcome:
+    def _ran(self, run_id: str, call: Any, wave: int, number: int) -> StepOutcome:
         output = {"report": REPORT, "name": "B6", "amount": 9512}
         if call.tool == WRITE.full_name:
             self.effects.append(call.arguments)
@@ -317,7 +322,7 @@ class ScriptedHarness:
             wave=wave,
             outcome="ok",
             output=canon.encode(output),
-            receipt=b"receipt",
+            receipt=self._receipt(run_id, call, output, number),
             arguments=arguments_digest(call.arguments),
             host="read",
             node="n1",
@@ -326,6 +331,26 @@ class ScriptedHarness:
             duration_us=100_000,
             rows=7,
         )
+
+    def _receipt(self, run_id: str, call: Any, output: Any, number: int) -> bytes:
+        """What a host of this home would sign."""
+        receipt = Receipt(
+            run_id=run_id,
+            step_id=call.step_id,
+            attempt=call.attempt,
+            grant=f"{number:032x}",
+            host="read",
+            epoch=1,
+            outcome="ok",
+            arguments=arguments_digest(call.arguments),
+            output=output_digest(canon.encode(output)),
+            fingerprints={"sales": "f" * 64},
+            rows_scanned=7,
+            started_ms=self.now_ms + number * 10,
+            ended_ms=self.now_ms + 100,
+            duration_us=100_000,
+        )
+        return Receipt.sign_all([receipt], self.host)
 
 
 def _check(step_id: str) -> dict[str, Any]:
