@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from process_table import Leftover, children_of, leftovers, wait_until_gone
+from runtime_fixture import runtime  # noqa: F401 - a fixture: one runtime for the whole session
 
 # A stopped runtime takes a few seconds to take its processes down; the watch's own test need not wait that long.
 LEAVING_SECONDS_MAX = float(os.environ.get("DULY_TEST_LEAVING_SECONDS", "10"))

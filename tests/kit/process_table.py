@@ -50,6 +50,51 @@ def leftovers(marks: Sequence[str]) -> set[Leftover]:
     return found
 
 
+def tree_below(top: int) -> set[Leftover]:
+    """Every live process below another one, however deep; the other one itself included."""
+    parents = {pid: _state(pid) for pid in _pids()}
+    found = set()
+    for pid, (state, _) in parents.items():
+        above, seen = pid, set()
+        while above in parents and above not in seen and above != top:
+            seen.add(above)
+            above = parents[above][1]
+        if above == top and state not in "ZX":
+            found.add(Leftover(pid, _text(pid, "cmdline")[:200]))
+    return found
+
+
+def processes_with(file: str) -> Iterator[int]:
+    """The processes that have a file open, as far as this user may see."""
+    for pid in _pids():
+        if file in open_files(pid):
+            yield pid
+
+
+def open_files(pid: int) -> set[str]:
+    """What the descriptors of a process lead to; empty where this user may not look."""
+    found = set()
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return found
+    for name in names:
+        try:
+            found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+        except OSError:
+            continue  # closed in the meantime
+    return found
+
+
+def still_alive(processes: set[Leftover]) -> set[Leftover]:
+    """Those of some processes that have not ended, wherever they hang now."""
+    return {
+        one
+        for one in processes
+        if _state(one.pid)[0] not in "ZX" and _text(one.pid, "cmdline")[:200] == one.command
+    }
+
+
 def wait_until_gone(look: Callable[[], set[Leftover]], seconds_max: float) -> set[Leftover]:
     """What is still there when nothing is left or the time is over."""
     deadline = time.monotonic() + seconds_max
