@@ -129,6 +129,12 @@ def run_recorded(home: Home, name: str) -> Run:
         return records.run(name)[0]
 
 
+def last_seq(home: Home, name: str) -> int:
+    """The number of the newest event of a run that a person named. Raises as ``Records.summary``."""
+    with _searched(home, name) as records:
+        return records.summary(name).last_seq
+
+
 @contextmanager
 def _searched(home: Home, name: str) -> Iterator[Records]:
     """The records, in which a run is looked for: where nothing is recorded, there is no such run."""

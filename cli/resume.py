@@ -12,7 +12,7 @@ from .continuation import refuse_ended
 from .decide import follower_of
 from .layout import bold, count, labelled
 from .output import emit, say
-from .records import Records, run_recorded
+from .records import Records, last_seq, run_recorded
 from .report import reason_text
 from .run import conclude
 from .start import opened
@@ -26,8 +26,9 @@ def resume(home: Home, name: str | None, *, json: bool = False) -> int:
         return _all(home, json=json)
     run = run_recorded(home, name)
     refuse_ended(run)
+    seen = last_seq(home, run.run_id)
     follower = follower_of(home, run.run_id, json=json)
-    result = follower.request("resume", run_id=run.run_id)
+    result = follower.request("resume", run_id=run.run_id, after=seen)
     if not json and str(result["phase"]).startswith("WAITING"):
         say(labelled("waits for", waits_for(result), 11))
     return conclude(follower, result)

@@ -30,7 +30,7 @@ from .outcome import Event as Event
 from .outcome import Result as Result
 from .outcome import Statement as Statement
 from .package import open_package
-from .records import Records, run_recorded
+from .records import Records, last_seq, run_recorded
 from .run import submission
 from .start import opened
 
@@ -164,7 +164,8 @@ class Runtime:
 
     def resume(self, run_id: str, *, on_event: Callable[[Event], None] | None = None) -> Result:
         """Asks the runtime to go on with a run that has not ended, and follows it."""
-        return Result.of(self._follower(run_id, on_event).request("resume", run_id=run_id))
+        seen = last_seq(self._home, run_id)
+        return Result.of(self._follower(run_id, on_event).request("resume", run_id=run_id, after=seen))
 
     def waiting_plan(self, run_id: str) -> Plan:
         """The plan at the run's gate."""

@@ -189,6 +189,9 @@ class Desk:
         """Every unfinished run goes on by itself when the harness starts; one that nothing could execute is tried again."""
         run_id = run_named(fields)
         await self._again(self._run(run_id))
+        if fields.get("detach"):
+            yield {"accepted": True, "last": True}
+            return
         async for answer in self._follow(fields):
             yield answer
 
