@@ -164,13 +164,14 @@ def _messages() -> Iterator[str]:
 
 def _front_door(root: Path) -> Iterator[str]:
     yield from ("", "## The front door", "")
-    source = (root / "actors/harness/desk.py").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in sorted((root / "actors/harness").glob("*.py"))]
+    requests = [
+        name for one in sources for name in re.findall(r'^ {12}"([a-z.]+)": self\._[a-z_]+,$', one, re.M)
+    ]
     yield from page.prose(
         "A Unix socket in the data directory. A frame is a length of four bytes (big-endian) and a canonical msgpack map. "
         "A client sends a map with `op`, its `version` and the fields of the request; any number of answers follow, and "
-        "exactly one last with `last`. Requests: "
-        + page.listed(re.findall(r'"([a-z.]+)": self\._[a-z_]+,$', source, re.M))
-        + "."
+        "exactly one last with `last`. Requests: " + page.listed(requests) + "."
     )
 
 
