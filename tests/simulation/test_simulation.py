@@ -13,7 +13,7 @@ import pytest
 from chance_world import World
 from story_checks import check_story
 
-SEEDS = int(os.environ.get("DULY_SIMULATION_SEEDS", "500"))
+SEEDS = int(os.environ.get("DULY_SIMULATION_SEEDS", "300"))
 CHUNK = 100
 
 
