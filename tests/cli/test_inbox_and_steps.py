@@ -62,11 +62,20 @@ class TestInbox:
         run_id = begun()
         assert duly("inbox", "--json") == 0
         (entry,) = document(capsys)["waiting"]
-        assert entry["for"] == {"names": ["ada", "grace"], "by_policy": True, "known": True}
+        assert entry["for"] == {"names": ["ada", "grace"], "by_policy": True, "known": True, "you": False}
         assert entry["since_ms"] >= entry["submitted_ms"] and entry["run_id"] == run_id
         assert duly("inbox") == 0
         out = " ".join(capsys.readouterr().out.split())
         assert "ada or grace, by the policy of the package; no key is known here of grace" in out
+
+    def test_an_approver_whose_key_is_yours_is_you(self, begun, duly, door, home, capsys):
+        snapshot(door, home, 'approvers = ["ada"]')
+        KeyRing(home.keys).trust("ada", public_bytes(KeyRing(home.keys).private("person")))
+        begun()
+        assert duly("inbox") == 0
+        assert "ada (you), by the policy" in capsys.readouterr().out
+        assert duly("inbox", "--json") == 0
+        assert document(capsys)["waiting"][0]["for"]["you"] is True
 
     def test_anybody_who_is_trusted_where_the_policy_names_nobody(self, begun, duly, door, home, capsys):
         snapshot(door, home, "")
@@ -74,9 +83,8 @@ class TestInbox:
             KeyRing(home.keys).trust(name, public_bytes(Ed25519PrivateKey.generate()))
         begun()
         assert duly("inbox") == 0
-        assert "anybody trusted here: ada, bo, cy, di, ed and 1 other" in " ".join(
-            capsys.readouterr().out.split()
-        )
+        out = " ".join(capsys.readouterr().out.split())
+        assert "anybody trusted here: person (you), ada, bo, cy, di and 2 others" in out
 
     def test_a_snapshot_that_is_gone_claims_nothing(self, begun, duly, capsys):
         begun()
