@@ -19,7 +19,7 @@ from duly.protocol.machine.invariants import BrokenInvariant
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import Stimulus
 from duly.protocol.wire.errors import DulyError, RunError, RuntimeFault
-from duly.protocol.wire.limits import ENDED_RUNS_KEPT, MAILBOX_ROUND_MAX
+from duly.protocol.wire.limits import ENDED_RUNS_KEPT, ENDED_STEPS_KEPT, MAILBOX_ROUND_MAX
 from duly.storage.recovery import Recorded
 
 from .clock import Clock
@@ -61,7 +61,7 @@ class HarnessCore:
         self._publish = publish
         self._give_up = give_up
         self._waits = DISK_WAIT_SECONDS_MIN
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: OrderedDict[str, int] = OrderedDict()
         self._mailbox: asyncio.Queue[Letter] = asyncio.Queue()
         self._active_since: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
@@ -191,12 +191,14 @@ class HarnessCore:
             self._perform(run, order)
         if run.phase.ended:
             self._active_since.pop(letter.run_id, None)
-            self._retire(letter.run_id)
+            self._retire(letter.run_id, len(run.steps))
 
-    def _retire(self, run_id: str) -> None:
+    def _retire(self, run_id: str, steps: int) -> None:
         """Keeps the last ended runs, for late results and questions; the record has all of them."""
-        self._ended[run_id] = None
-        if len(self._ended) > ENDED_RUNS_KEPT:
+        self._ended[run_id] = steps
+        while len(self._ended) > 1 and (
+            len(self._ended) > ENDED_RUNS_KEPT or sum(self._ended.values()) > ENDED_STEPS_KEPT
+        ):
             oldest, _ = self._ended.popitem(last=False)
             self.runs.pop(oldest, None)
             self._recorder.forget(oldest)

@@ -140,6 +140,7 @@ WAKE_WAIT_MS_MIN = 100  # a timer that came too early is set again, and never sp
 FRONT_DOOR_CONNECTIONS_MAX = 64  # commands and consoles of one person at once
 NOT_STARTED_WAIT_MS = 500  # a host that takes no call now may take it then; doubles each time
 ENDED_RUNS_KEPT = 256  # in the memory of the harness; the journal has all of them
+ENDED_STEPS_KEPT = 4_000  # of these runs together: plan and results of a thousand steps take some 15 MB
 ACTOR_IDLE_SECONDS = (
     1  # silent for longer, an actor is asked whether it lives before it gets a call that matters
 )
