@@ -87,7 +87,8 @@ def ending_lines(result: Mapping[str, Any]) -> list[str]:
             lines += labelled(
                 "kept", f"{count(len(result['trusted_artifacts']), 'result')} that can be trusted"
             )
-        lines += labelled("continue", f"duly run --from {result['run_id']}")
+        if phase != "PARTIAL":  # there it is one of the choices
+            lines += labelled("continue", f"duly run --from {result['run_id']}")
     return lines
 
 

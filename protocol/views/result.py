@@ -98,5 +98,11 @@ def _partial(run: Run) -> dict[str, Any]:
     return {
         "done": [name for name, state in run.steps.items() if state.status in DONE],
         "missing": missing + open_checks,
-        "choices": [choice.text for choice in report.choices] if report else [],
+        "choices": [*(choice.text for choice in (report.choices if report else ())), _continuation(run)],
     }
+
+
+def _continuation(run: Run) -> str:
+    """The choice that there always is; in a shadow run it is the same work done for real."""
+    why = "to do it for real" if run.mandate.shadow else "to go on where it stopped"
+    return f"Run `duly run --from {run.run_id}` {why}: what still holds is used again."

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.hosts.secrets import write_public_key
 from duly.protocol.authority.signing import public_bytes
+from duly.protocol.machine.stimuli import StepOutcome
 from duly.storage.keys import KeyRing
 from duly.storage.packages import PackageStore
 from scripted_harness import READ, _plan, reading_plan, step, writing_plan
@@ -214,8 +215,6 @@ class TestStep:
         assert any("9999" in line for line in lines), "an argument stands in full"
 
     def test_what_a_failed_call_said_is_quoted(self, begun, duly, door, capsys):
-        from duly.protocol.machine.stimuli import StepOutcome
-
         def failing(run_id: str, call: Any, wave: int, number: int) -> StepOutcome:
             return StepOutcome(
                 step_id=call.step_id,
@@ -265,3 +264,28 @@ class TestEnds:
         assert state.checked == "pass" and "CAN BE TRUSTED" in out and state.output[:16] in out
         assert "reason    The person rejected it. [gate.rejected]" in out and "next      person" in out
         assert f"continue  duly run --from {run_id}" in out
+
+    def test_partial_lists_what_is_done_what_is_missing_and_the_choices(self, begun, duly, door, capsys):
+        def partial(objective: str) -> Any:
+            return writing_plan(objective).model_copy(update={"allow_partial": True})
+
+        def failing(run_id: str, call: Any, wave: int, number: int) -> StepOutcome:
+            if call.tool == READ.full_name:
+                return works(run_id, call, wave, number)
+            return StepOutcome(
+                step_id=call.step_id, attempt=call.attempt, wave=wave, outcome="error", code="tool.failed"
+            )
+
+        works = door.harness._ran
+        door.harness._ran = failing
+        run_id = begun(partial)
+        assert duly("approve", run_id, "--with-references") == 7  # escalate: a person says what to do
+        assert duly("answer", run_id, "give up") == 4
+        capsys.readouterr()
+        assert duly("show", run_id, "--json") == 0
+        needs = document(capsys)["needs"]
+        assert needs["done"] == ["s1"] and needs["missing"] == ["s2"]
+        assert f"duly run --from {run_id}" in needs["choices"][-1]
+        assert duly("show", run_id) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert "done - s1" in out and "missing - s2" in out and f"duly run --from {run_id}" in out
