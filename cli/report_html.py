@@ -9,7 +9,7 @@ from duly.protocol.machine.phases import Phase
 
 from .layout import duration, utc
 from .markup import Html, joined, lines, tag
-from .report import ENDINGS, KINDS, VERDICTS, needs_lines, reason_text
+from .report import ENDINGS, KINDS, VERDICTS, reason_text
 from .report_dossier import Dossier
 from .report_html_record import approvals, budget, checks, proof, steps, told
 from .report_html_style import STYLE
@@ -103,9 +103,26 @@ def pairs(facts: Iterable[tuple[str, object]]) -> Html:
 
 
 def _needs(dossier: Dossier) -> Html:
-    """What a stopped run needs from a person, as the command line says it."""
-    told_lines = needs_lines(dossier.result.get("needs"))
-    return tag("pre", lines("\n".join(told_lines))) if told_lines else Html("")
+    """What a stopped run needs from a person: the question, what is done and missing, and the choices."""
+    needs = dossier.result.get("needs")
+    if not isinstance(needs, Mapping):
+        return Html("")
+    facts = [(name, _listed(needs.get(name))) for name in ("done", "missing")]
+    choices = needs.get("choices") or ()
+    parts = [
+        tag("p", tag("strong", needs["question"])) if needs.get("question") else "",
+        pairs(facts) if any(value for _, value in facts) else "",
+        tag("h3", "Choices") if choices else "",
+        tag("ul", *(tag("li", choice) for choice in choices)) if choices else "",
+    ]
+    return joined(parts)
+
+
+def _listed(names: Any) -> Html:
+    if not isinstance(names, Sequence) or isinstance(names, str | bytes):
+        return Html("")
+    several = joined(part for name in names for part in (tag("code", name), ", "))
+    return Html(several.removesuffix(", "))
 
 
 def _statements(dossier: Dossier) -> Html:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import threading
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,6 +18,7 @@ from duly.cli.markup import Html, joined, lines, tag, text
 from duly.cli.report_dossier import gathered
 from duly.cli.report_html import page
 from duly.protocol.authority.printable import readable
+from duly.protocol.wire import canon
 from fake_front_door import FakeFrontDoor
 from scripted_harness import REPORT, ScriptedHarness, writing_plan
 
@@ -55,13 +59,9 @@ def read(markup: str) -> Reader:
 class Hostile(ScriptedHarness):
     """Tools and a planner whose every text is an attack."""
 
-    def _ran(self, call: Any, wave: int, number: int) -> Any:
+    def _ran(self, *dispatched: Any) -> Any:
         statement = {**REPORT["statements"][0], "text": HOSTILE, "query": HOSTILE, "template": "{name}"}
-        outcome = super()._ran(call, wave, number)
-        from dataclasses import replace
-
-        from duly.protocol.wire import canon
-
+        outcome = super()._ran(*dispatched)
         data = {"report": {**REPORT, "statements": [statement]}, "name": HOSTILE, "amount": 1}
         return replace(outcome, output=canon.encode(data), node="<b>n1</b>")
 
@@ -140,9 +140,6 @@ def test_html_and_json_cannot_share_standard_output(hostile, duly, capsys):
 
 
 def test_a_device_is_written_to_and_not_replaced(hostile, duly, tmp_path):
-    import os
-    import threading
-
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     got: list[bytes] = []
@@ -187,6 +184,24 @@ def test_what_was_not_judged_is_no_report(home, duly, package, capsys):
     assert "OBSERVATIONS" not in capsys.readouterr().out
     shown = " ".join(read(page(gathered(home, None))).data)
     assert "Observations" not in shown and "An approval of the plan is waited for." in shown
+
+
+def test_a_question_stands_there_with_its_choices(home, duly, package, capsys):
+    door = FakeFrontDoor(ScriptedHarness(home, ask=True))
+    duly("run", package, "Sell.")
+    door.close()
+    capsys.readouterr()
+    reader = read(page(gathered(home, None)))
+    shown = "|".join(reader.data)
+    assert "Which month of 2013 do you mean?|" in shown and "May 2013|June 2013" in shown
+
+
+def test_what_is_done_and_missing_of_a_partial_run_stands_there(hostile, home):
+    needs = {"done": ["s1"], "missing": ["<s2>", "rule:s1"], "choices": ["Take <it>."], "question": None}
+    dossier = gathered(home, hostile)
+    reader = read(page(replace(dossier, result={**dossier.result, "needs": needs})))
+    shown = "".join(reader.data)
+    assert "dones1missing<s2>, rule:s1ChoicesTake <it>." in shown
 
 
 def test_nothing_recorded_is_said(duly, home, capsys):
