@@ -40,6 +40,14 @@ def step_key(step: Step, arguments: Any) -> str:
     )
 
 
+def literal_key(step: Step) -> str:
+    """The key of a step whose arguments all stand in the plan, empty where some come by reference."""
+    arguments = step.tool_contract.arguments
+    if any(True for _ in refs.find(arguments)):
+        return ""
+    return step_key(step, arguments)
+
+
 def key_now(run: Run, step: Step, outputs: Mapping[str, Any] | None = None) -> str:
     """The key of a step as its inputs are now, empty while they are not all there."""
     try:
@@ -67,6 +75,8 @@ def can_reuse(run: Run, step: Step, key: str) -> bool:
     kept = run.kept.get(key)
     if kept is None:
         return False
-    return not run.reads_only(step.step_id) or all(
-        run.sources.get(name) == mark for name, mark in kept.fingerprints.items()
-    )
+    if not run.reads_only(step.step_id):
+        return True
+    if kept.imported and not kept.fingerprints:
+        return False  # of another run, and nobody can say whether its source is as it was
+    return all(run.sources.get(name) == mark for name, mark in kept.fingerprints.items())

@@ -18,7 +18,7 @@ from .advance import Moment, advance
 from .effects import CancelCalls, Order, StorePlan, Wake
 from .events import Event, event
 from .evolve import evolve
-from .handlers import course, outcomes, person, planning, verification
+from .handlers import changes, course, outcomes, person, planning, probing, verification
 from .pending import pending
 from .phases import Phase
 from .run import Run
@@ -32,14 +32,14 @@ HANDLERS: Mapping[str, Callable[[Run, Any], list[Event]]] = {
     "approved": person.approved,
     "authority_refused": person.authority_refused,
     "rejected": person.rejected,
-    "edited": course.not_awaited,
-    "guided": course.not_awaited,
-    "amended": course.not_awaited,
+    "edited": changes.edited,
+    "guided": changes.guided,
+    "amended": changes.amended,
     "answered": person.answered,
     "cancel_asked": person.cancel_asked,
     "steps_returned": outcomes.steps_returned,
-    "probed": course.not_awaited,
-    "policy_judged": course.not_awaited,
+    "probed": probing.probed,
+    "policy_judged": probing.policy_judged,
     "checks_returned": verification.checks_returned,
     "reads_wanted": verification.reads_wanted,
     "judged": verification.judged,
@@ -94,11 +94,12 @@ def decide(run: Run | None, stimulus: Stimulus, seal: Seal) -> Decision:
 
 def _submit(stimulus: Submitted, seal: Seal) -> Decision:
     try:
-        first = planning.submitted(stimulus)
+        first = [planning.submitted(stimulus), *planning.imported(stimulus)]
     except DulyError as error:
         return Decision(None, refusal=error)
-    run, events = _apply(None, [first], seal)
-    more = planning.bring_plan(run, stimulus.plan) if stimulus.plan is not None else []
+    run, events = _apply(None, first, seal)
+    plan = stimulus.plan
+    more = [] if plan is None else planning.bring_plan(run, plan, stimulus.fingerprints)
     after, rest = _go_on(run, more, Moment(stimulus.now_ms, stimulus.fresh), seal)
     return Decision(after, [*events, *rest], pending(after))
 
@@ -112,14 +113,14 @@ def _conclude(
     refusal: DulyError | None = None,
 ) -> Decision:
     """Applies the events, lets the run go on by itself, and finds the orders that are new."""
-    active = not run.phase.waits and not run.phase.ended
+    active = not run.phase.waits and not run.phase.ended and not run.stalled
     elapsed_ms = stimulus.elapsed_ms if active else 0
     after, done = _go_on(run, events, Moment(stimulus.now_ms, stimulus.fresh), seal, elapsed_ms)
     before = set() if stimulus.kind == "resumed" else {order.key for order in known}
     orders = [order for order in pending(after) if order.key not in before]
     if stimulus.kind == "time_passed":
         orders += _set_again(after, stimulus, before)
-    return Decision(after, done, [*orders, *_closing(run, after)], refusal)
+    return Decision(after, done, [*_closing(run, after), *orders], refusal)
 
 
 def _go_on(
@@ -170,12 +171,13 @@ def _set_again(after: Run, stimulus: Stimulus, before: set[tuple[str, ...]]) -> 
 
 
 def _closing(before: Run, after: Run) -> list[Order]:
-    """Orders of an end: kill what still runs, keep the plan of a run that passed."""
-    if before.phase.ended or not after.phase.ended:
-        return []
+    """Orders of an end, or of another objective: kill what still runs; keep the plan of a run that passed."""
     orders: list[Order] = []
-    if before.outstanding:
-        orders.append(CancelCalls(("cancel", after.run_id)))
+    given_up = after.amended > before.amended or (after.phase.ended and not before.phase.ended)
+    if given_up and before.outstanding:
+        orders.append(CancelCalls(("cancel", after.run_id, str(after.amended))))
+    if before.phase.ended or not after.phase.ended:
+        return orders
     if after.phase is Phase.COMPLETED and after.route == "orchestrated" and after.plan and after.binding:
         key = cache_key(after.agent, after.request)
         if after.plan.origin in ("playbook", "model") and after.mandate.plan is None:

@@ -36,7 +36,8 @@ class LookUpPlan:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Ask the planner for a plan. ``exclude`` are playbooks that were tried; ``guidance`` reaches every attempt."""
+    """Ask the planner for a plan. ``exclude`` are playbooks that were tried; ``guidance`` reaches every attempt; ``left`` is
+    what may still be spent of each limited budget, for a replan that has to be small."""
 
     key: Key
     mode: Literal["constrained", "orchestrated"]
@@ -47,6 +48,7 @@ class Draft:
     reason: str
     exclude: tuple[str, ...]
     guidance: tuple[str, ...]
+    left: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..wire.errors import LogError
-from .applied import course, people, planning, steps
+from .applied import changes, course, people, planning, steps
 from .events import Event
 from .run import Run
 
@@ -52,7 +52,11 @@ HANDLERS: Mapping[str, Callable[[Run, Event], Run]] = {
     "plan.drafted": planning.plan_drafted,
     "plan.refused": planning.plan_refused,
     "replan.triggered": planning.replan_triggered,
-    "replan.refused": course.unchanged,
+    "replan.refused": planning.replan_refused,
+    "results.imported": planning.results_imported,
+    "plan.edited": planning.plan_drafted,
+    "guidance.given": changes.guidance_given,
+    "objective.amended": changes.objective_amended,
     "gate.asked": people.gate_asked,
     "plan.approved": people.approved,
     "step.approved": people.approved,
@@ -69,12 +73,18 @@ HANDLERS: Mapping[str, Callable[[Run, Event], Run]] = {
     "step.checked": steps.step_checked,
     "step.outcome_unknown": steps.outcome_unknown,
     "step.late_result": course.unchanged,
+    "step.shadowed": steps.step_shadowed,
+    "step.probed": steps.step_probed,
+    "policy.asked": steps.policy_asked,
+    "policy.judged": steps.policy_judged,
+    "checks.returned": course.checks_returned,
     "budget.reserved": course.budget_reserved,
     "budget.warned": course.budget_warned,
     "budget.exhausted": course.unchanged,
     "verification.started": course.verification_started,
     "verdict.reached": course.verdict_reached,
     "run.resumed": course.run_resumed,
+    "run.stalled": course.run_stalled,
     "run.cancelled": course.unchanged,
     "run.ended": course.run_ended,
 }

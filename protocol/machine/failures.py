@@ -6,9 +6,12 @@ from ..plan.plan import Retry, Step
 from ..wire import canon
 from ..wire.errors import PlanError
 from ..wire.limits import ATTEMPTS_PER_STEP_MAX, REPLANS_STEP_FAILURE_MAX
-from . import ends
+from . import ends, probing
 from .events import Event, event
 from .run import Run
+
+# Codes with which a host or a policy says no to what a step does: the same effect by another tool is no way around it.
+DENIALS = ("grant.effect", "mandate.", "policy.", "tool.not_allowed", "tool.denied")
 
 
 def destination(run: Run, step: Step) -> str:
@@ -50,6 +53,9 @@ def cannot_start(run: Run, step: Step, error: PlanError) -> Event:
         lost=False,
         not_started=True,
         transient=False,
+        rows=0,
+        tokens=0,
+        cost=0,
     )
 
 
@@ -57,21 +63,40 @@ def follow(run: Run) -> list[Event]:
     """What failed and unknown steps lead to, once nothing of their level is outstanding."""
     for step_id, state in run.steps.items():
         if state.status == "unknown":
-            return [ends.ask_outcome(run, step_id)]
+            return probing.ask(run, step_id) or [ends.ask_outcome(run, step_id)]
         if state.status != "failed":
             continue
         if state.then == "replan":
-            return _replan(run, state.code)
+            return _replan(run, step_id)
         if state.then in ("clarify", "escalate"):
             return [ends.ask_about_failure(run, step_id)]
-        return ends.stop(run, f"step.failed:{state.code}", f"Step {step_id} failed with {state.code}.")
+        return ends.stop(run, f"step.failed:{state.code}", sentence(run, step_id))
     return []
 
 
-def _replan(run: Run, code: str) -> list[Event]:
+def sentence(run: Run, step_id: str) -> str:
+    """What a step failed with, by code and in the tool's words."""
+    state = run.steps[step_id]
+    said = f": {state.message.rstrip('.')}." if state.message else "."
+    return f"Step {step_id} failed with {state.code}{said}"
+
+
+def _replan(run: Run, step_id: str) -> list[Event]:
+    said = sentence(run, step_id)
     if not may_replan(run, "step_failure"):
         return [
             event("replan.refused", trigger="step_failure", code="replan.bound"),
-            *ends.stop(run, "replan.bound", "The steps of this plan failed too often."),
+            *ends.stop(
+                run, "replan.bound", f"{said} The steps of this run failed too often for another plan."
+            ),
         ]
-    return [event("replan.triggered", trigger="step_failure", code=code, plan=run.plan_digest)]
+    code = run.steps[step_id].code
+    return [
+        event(
+            "replan.triggered",
+            {"message": canon.encode(said)},
+            trigger="step_failure",
+            code=code,
+            plan=run.plan_digest,
+        )
+    ]

@@ -12,10 +12,13 @@ from ..authority.rendering import GateFacts, render_plan, render_step, shown_dig
 from ..authority.tiers import TIERS
 from ..plan import refs
 from ..plan.plan import Plan, Step
+from ..plan.request import Binding
 from ..wire import canon
 from ..wire.errors import AuthorityError
 from ..wire.ids import Digest
 from .calls import resolved as resolved
+from .events import Event, event
+from .moment import Moment
 from .run import Run
 
 
@@ -35,43 +38,134 @@ class GateView:
 
 
 def gate_on(run: Run) -> bool:
-    return TIERS[run.mandate.tier].plan_gate
+    """Whether plans and writes wait for a person: by the tier, or since whoever signed the mandate may not approve."""
+    return TIERS[run.mandate.tier].plan_gate or not may_approve(run, run.submitter, run.submitter_name)
+
+
+def may_approve(run: Run, key: str, name: str) -> bool:
+    """Whether a key, by id or by its name in the key ring, is among the approvers; where none are named, every key is."""
+    approvers = run.policy.approvers
+    return not approvers or key in approvers or (bool(name) and name in approvers)
 
 
 def is_consequential(run: Run, step: Step) -> bool:
-    """Whether a step does more than read, reads what is sensitive, or calls a tool that is gated in every tier; asked of
-    descriptor and mandate, not of the plan."""
+    """Whether a step does more than read, reads what is sensitive, or calls a tool that may be gated in every tier; asked
+    of descriptor, mandate and policy, not of the plan alone. What a shadow run only writes down is not."""
     descriptor = run.descriptors.get(step.tool or "")
-    return acts(run, step) or (descriptor is not None and descriptor.sensitive)
+    if is_shadowed(run, step):
+        return False
+    sensitive = run.policy.sensitive_sources
+    return (
+        acts(run, step)
+        or (descriptor is not None and descriptor.sensitive)
+        or any(one.source in sensitive for one in step.inputs.sources)
+    )
+
+
+def is_shadowed(run: Run, step: Step) -> bool:
+    """Whether a step is only written down: in a shadow run, whatever does more than read."""
+    if not run.mandate.shadow or step.kind != "tool":
+        return False
+    descriptor = run.descriptors.get(step.tool or "")
+    return descriptor is None or not descriptor.reads_only
 
 
 def needs_plan_gate(run: Run, plan: Plan) -> bool:
+    return bool(why_gated(run, plan))
+
+
+def why_gated(run: Run, plan: Plan) -> str:
+    """Why a plan waits for a person, empty where it does not. What a person edited is shown to a person again."""
+    if plan.provenance.kind == "edited":
+        return "edited"
     if not gate_on(run):
-        return False
-    return run.mandate.gate == "always" or any(is_consequential(run, step) for step in plan.steps)
+        return ""
+    if run.mandate.gate == "always":
+        return "always"
+    if run.settled_scope is not None and not plan.scope.within(run.settled_scope):
+        return "wider_scope"
+    if any(is_consequential(run, step) for step in plan.steps):
+        return "consequential"
+    if any(source in run.policy.sensitive_sources for source in plan.scope.sources):
+        return "sensitive"
+    over = (run.binding or Binding()).estimate_cost > run.policy.cost_line
+    return "cost" if over else ""
 
 
 def acts(run: Run, step: Step) -> bool:
-    """Whether a step's dispatch needs an approval that covers it: it writes, or its tool is gated in every tier."""
+    """Whether a step's dispatch may need an approval that covers it: it writes, or its tool is gated in every tier."""
     descriptor = run.descriptors.get(step.tool or "")
     if step.kind != "tool":
         return False
-    return descriptor is None or not descriptor.reads_only or (step.tool or "") in run.mandate.gated_tools
+    return descriptor is None or not descriptor.reads_only or _may_be_gated(run, step.tool or "")
+
+
+def _may_be_gated(run: Run, tool: str) -> bool:
+    return tool in run.mandate.gated_tools or any(gate.tool == tool for gate in run.policy.gates)
+
+
+def is_gated(run: Run, step: Step) -> bool:
+    """Whether a call waits for a person in every tier: by mandate, by policy, or by what the policy's expressions said."""
+    tool = step.tool or ""
+    if tool in run.mandate.gated_tools or tool in run.policy.gated():
+        return True
+    return bool(run.policy.expressions(tool)) and run.steps[step.step_id].policy != "free"
+
+
+def asks_policy(run: Run, step: Step) -> bool:
+    """Whether expressions of the policy must be evaluated over this call first."""
+    if (step.tool or "") in run.mandate.gated_tools or not run.policy.expressions(step.tool or ""):
+        return False
+    return not run.steps[step.step_id].policy
 
 
 def needs_step_gate(run: Run, step: Step, arguments: Any, now_ms: int) -> bool:
     """Whether a person must see the resolved arguments of this step before it may run."""
     if not acts(run, step):
         return False
-    if not gate_on(run) and (step.tool or "") not in run.mandate.gated_tools:
+    writes = not run.reads_only(step.step_id)
+    if not is_gated(run, step) and not (writes and gate_on(run)):
         return False
     return covering(run, step, arguments, now_ms) is None
 
 
+def is_covered(run: Run, step: Step, arguments: Any, now_ms: int) -> bool:
+    """Whether a write may run with these arguments: approved exactly so, or named by the mandate of a tier without gates."""
+    tool = step.tool or ""
+    contract = step.tool_contract
+    if needs_step_gate(run, step, arguments, now_ms):
+        return False
+    return contract.tool is not None and run.mandate.names(tool, contract.tool.descriptor)
+
+
+def plan_approval_holds(run: Run, now_ms: int) -> bool:
+    """Whether a plan that needs an approval has one, under today's policy, that has not expired."""
+    if run.plan is None or not needs_plan_gate(run, run.plan):
+        return True
+    return run.approved and any(
+        given.approval.kind == "plan"
+        and given.approval.plan == run.plan_digest
+        and given.approval.policy == run.digests.get("policy", "")
+        and now_ms <= given.approval.expires_ms
+        for given in run.approvals
+    )
+
+
+def ask(run: Run, moment: Moment, kind: str, step_id: str | None, why: str, **more: Any) -> Event:
+    """``gate.asked`` with an id that no other gate has."""
+    parts = [run.run_id, run.plan_digest, kind, step_id or "", moment.fresh]
+    gate_id = "g-" + canon.digest("gate", parts)[:16]
+    return event(
+        "gate.asked", gate=gate_id, gate_kind=kind, step_id=step_id, at_ms=moment.now_ms, why=why, **more
+    )
+
+
 def covering(run: Run, step: Step, arguments: Any, now_ms: int) -> bytes | None:
-    """The envelope of an approval that covers exactly these resolved arguments, or ``None``."""
+    """The envelope of an approval that covers exactly these resolved arguments under today's policy, or ``None``."""
     contract = step.tool_contract
     for given in reversed(run.approvals):
+        if given.approval.policy != run.digests.get("policy", ""):
+            continue
         try:
             given.approval.covers(
                 run_id=run.run_id,
@@ -121,7 +215,7 @@ def view(run: Run) -> GateView:
     )
 
 
-def check_approval(run: Run, approval: Approval, now_ms: int) -> None:
+def check_approval(run: Run, approval: Approval, now_ms: int, approver: str, name: str = "") -> None:
     """Raises ``AuthorityError`` with the code of what keeps an approval from opening the run's gate."""
     if run.gate is None or approval.gate != run.gate.gate_id:
         raise AuthorityError(
@@ -129,6 +223,11 @@ def check_approval(run: Run, approval: Approval, now_ms: int) -> None:
         )
     waiting = view(run)
     problems = (
+        (
+            not may_approve(run, approver, name),
+            "approval.not_an_approver",
+            "The policy of this package names other approvers: " + ", ".join(run.policy.approvers[:10]) + ".",
+        ),
         (approval.run_id != run.run_id, "approval.other_run", f"This approval is for run {approval.run_id}."),
         (
             approval.kind != waiting.kind,

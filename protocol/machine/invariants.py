@@ -3,8 +3,10 @@ every decision, when events that belong together have all been applied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from . import calls, gates
+from .applied.steps import held
 from .phases import Phase
 from .run import DONE, Run
 
@@ -53,6 +55,10 @@ def _always(run: Run) -> Iterable[tuple[str, bool]]:
         ("nothing is spent beyond a limit of calls", _within(run)),
         ("verification is only under way while verifying", not run.verification or phase is Phase.VERIFYING),
         ("an end holds no reservation", not phase.ended or not run.budget.reserved),
+        (
+            "nothing is under way in an ended run",
+            not phase.ended or not (run.outstanding or run.asking),
+        ),
     )
 
 
@@ -64,18 +70,42 @@ def _within(run: Run) -> bool:
     )
 
 
+def _held(run: Run) -> dict[str, int]:
+    """What steps, the verifier and a probe have reserved, by budget."""
+    total: dict[str, int] = {}
+    for amounts in (run.held, *(held(run.steps[name]) for name in run.outstanding)):
+        for name, amount in amounts.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _covered(run: Run) -> Callable[[str], bool]:
+    def check(step_id: str) -> bool:
+        if run.reads_only(step_id):
+            return True
+        step = run.step(step_id)
+        return gates.is_covered(run, step, calls.resolved(run, step), run.steps[step_id].granted_ms)
+
+    return check
+
+
 def _settled(run: Run) -> Iterable[tuple[str, bool]]:
     outstanding = run.outstanding
     return (
         (
             "calls are only under way while running",
-            not outstanding or run.phase is Phase.RUNNING or run.phase.ended,
+            not outstanding or run.phase is Phase.RUNNING,
         ),
         (
-            "every call under way holds one reservation, and nothing else does",
-            run.phase.ended or run.budget.reserved.get("steps", 0) == len(outstanding),
+            "what is under way holds its reservation, and nothing else does",
+            dict(run.budget.reserved) == _held(run),
         ),
         ("an effect runs alone", len(outstanding) < 2 or all(run.reads_only(name) for name in outstanding)),
+        ("a shadow run dispatches no write", not run.mandate.shadow or all(map(run.reads_only, outstanding))),
+        (
+            "no write starts without an approval or a mandate that covers it",
+            all(map(_covered(run), outstanding)),
+        ),
         (
             "every result that counts is there",
             all((state.status in DONE) == (name in run.outputs) for name, state in run.steps.items()),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..authority.grant import arguments_digest, idempotency_key
-from ..plan import refs
+from ..plan import policy, refs
 from ..plan.cache_key import cache_key
 from ..plan.plan import Step
 from ..plan.request import Binding
 from ..wire.limits import RUNS_PENDING_KEPT_MAX
-from . import calls
+from . import calls, probing, verdicts
 from .advance import unchecked, waits_for_plan_gate
 from .effects import (
     Bind,
@@ -19,9 +19,12 @@ from .effects import (
     Dispatch,
     Draft,
     Judge,
+    JudgePolicy,
     LookUpPlan,
     Order,
+    PrepareChecks,
     PrepareVerification,
+    Probe,
     Wake,
 )
 from .phases import Phase
@@ -53,6 +56,8 @@ def _orders(run: Run) -> list[Order]:
         return []
     if run.phase.waits:
         return _gate_end(run)
+    if run.stalled:
+        return []
     return [*_work(run), *_wall_end(run)]
 
 
@@ -63,24 +68,39 @@ def _work(run: Run) -> list[Order]:
         return [_draft(run)]
     if run.phase is Phase.VERIFYING:
         if run.verification == "judge":
-            return [Judge(("judge", _version(run), str(len(run.reads))), list(run.reads))]
+            return [_judge(run)]
         return [PrepareVerification(("prepare", _version(run)))] if run.verification == "prepare" else []
-    return [*_dispatches(run), *_checks(run), *_wakes(run)]
+    return [*_dispatches(run), *_checks(run), *_elsewhere(run), *_wakes(run)]
+
+
+def _judge(run: Run) -> Judge:
+    return Judge(
+        ("judge", _version(run), str(len(run.reads))),
+        list(run.reads),
+        critic=verdicts.asks_critic(run),
+        rows_max=_rows_each(run),
+        tokens_max=run.held.get("model_tokens", 0),
+    )
+
+
+def _rows_each(run: Run) -> int:
+    """What each of the verifier's reads may scan; 0 without a limit."""
+    return run.held.get("rows_scanned", 0) // max(1, len(run.reads))
 
 
 def _planning(run: Run) -> list[Order]:
     if run.binding is None:
-        return [Bind(("bind", str(run.answered)), run.answers)]
+        return [Bind(("bind", str(run.amended), str(run.answered)), run.answers)]
     if run.cache == "asked":
         key = cache_key(run.agent, run.request)
-        return [LookUpPlan(("look_up", key, str(run.answered)), key, run.binding)]
+        return [LookUpPlan(("look_up", key, str(run.amended), str(run.answered)), key, run.binding)]
     return [_draft(run)]
 
 
 def _draft(run: Run) -> Draft:
     version = next_version(run)
     return Draft(
-        key=("draft", str(version), str(run.answered), str(run.drafts)),
+        key=("draft", str(version), *map(str, (run.amended, run.answered, run.drafts, len(run.guidance)))),
         mode="constrained" if run.route == "constrained" else "orchestrated",
         binding=run.binding or Binding(),
         plan_id=f"p-{run.run_id}",
@@ -89,6 +109,7 @@ def _draft(run: Run) -> Draft:
         reason=run.replan_reason,
         exclude=run.used_playbooks if run.plan is not None else (),
         guidance=run.guidance,
+        left={name: left for name in run.budget.limits if (left := run.budget.left(name)) is not None},
     )
 
 
@@ -159,19 +180,58 @@ def _call(run: Run, step: Step) -> Call:
         template_digest=arguments_digest(contract.arguments),
         timeout_seconds=contract.timeout_seconds,
         idempotency_key=key,
+        rows_max=state.rows_max,
     )
 
 
+def _elsewhere(run: Run) -> list[Order]:
+    """A probe of a write whose outcome is unknown, or expressions of the policy."""
+    if not run.asking:
+        return []
+    step = run.step(run.asking)
+    if run.steps[step.step_id].probe == "asked":
+        return [_probe(run, step)]
+    facts = policy.facts_of(run.descriptors[step.tool or ""], calls.resolved(run, step))
+    expressions = run.policy.expressions(step.tool or "")
+    return [JudgePolicy(("policy", _version(run), step.step_id), step.step_id, expressions, facts)]
+
+
+def _probe(run: Run, step: Step) -> Probe:
+    """The probe's call, with the write's own arguments."""
+    state = run.steps[step.step_id]
+    probe = probing.probe_of(run, step)
+    if probe is None:
+        raise KeyError(f"probe of {step.tool}")
+    arguments = calls.resolved(run, step)
+    call = Call(
+        step_id=step.step_id,
+        attempt=state.attempts,
+        tool=probe.full_name,
+        descriptor=probe.digest(),
+        effect="read",
+        arguments=arguments,
+        template=False,
+        template_digest=arguments_digest(arguments),
+        timeout_seconds=probe.timeout_seconds,
+        idempotency_key="",
+        rows_max=run.held.get("rows_scanned", 0),
+    )
+    return Probe(("probe", step.step_id, str(state.attempts), str(state.probes)), step.step_id, call)
+
+
 def _checks(run: Run) -> list[Order]:
-    """A step that writes is next and its inputs are not checked."""
-    if run.outstanding or waits_for_plan_gate(run):
+    """A step that writes is next and its inputs are not checked: the reads for it first, then the checks."""
+    if run.outstanding or run.asking or waits_for_plan_gate(run):
         return []
     for level in run.levels:
         for step_id in level:
             if run.steps[step_id].status not in ("pending", "retrying"):
                 continue
-            names = unchecked(run, run.step(step_id))
-            return [CheckSteps(("check", _version(run), *names), tuple(names))] if names else []
+            names = tuple(unchecked(run, run.step(step_id)))
+            if names and run.checking:
+                key = ("check", _version(run), *names)
+                return [CheckSteps(key, names, list(run.reads), _rows_each(run))]
+            return [PrepareChecks(("prepare_checks", _version(run), *names), names)] if names else []
     return []
 
 

@@ -12,7 +12,9 @@ from ..plan import schedule
 from ..plan.agent import AgentSpec
 from ..plan.descriptor import Descriptor
 from ..plan.plan import Plan, Step
+from ..plan.policy import Policy
 from ..plan.request import Binding, Question, Request
+from ..plan.scope import Scope
 from .budget import Budget
 from .outputs import decoded
 from .phases import Phase
@@ -20,15 +22,17 @@ from .phases import Phase
 V = TypeVar("V", "Run", "StepState")
 
 DONE = frozenset(("succeeded", "reused"))
-GONE = frozenset(("failed", "degraded", "skipped"))
+GONE = frozenset(("failed", "degraded", "skipped", "shadowed", "abandoned"))
 
 
 @dataclass(frozen=True)
 class StepState:
     """One step of the current plan.
 
-    ``status``: pending, started, retrying, unknown, succeeded, reused, failed, degraded, skipped. ``key`` is the digest
-    of tool, descriptor and resolved arguments, once the call ran. ``then`` is where a failure leads. ``checked``: pass, fail, not_run or empty.
+    ``status``: pending, started, retrying, unknown, succeeded, reused, failed, degraded, skipped, shadowed, abandoned (it
+    ran when the run ended). ``key`` is the digest of tool, descriptor and resolved arguments, once the call ran. ``then``
+    is where a failure leads. ``checked``: pass, fail, not_run or empty. ``rows_max`` is reserved while it is started.
+    ``probe`` (of an unknown outcome): empty, asked, done. ``policy``: empty, asked, gated, free.
     """
 
     status: str = "pending"
@@ -39,8 +43,13 @@ class StepState:
     template: bool = False
     retry_at_ms: int = 0
     code: str = ""
+    message: str = ""
     then: str = ""
+    rows_max: int = 0
     granted_ms: int = 0  # wall time of the start; approvals had to hold then
+    probe: str = ""
+    probes: int = 0
+    policy: str = ""
     output: str = ""
     receipt: str = ""
     key: str = ""
@@ -85,6 +94,7 @@ class Kept:
     artifact: str
     receipt: str
     fingerprints: Mapping[str, str]
+    imported: bool = False  # from another run
 
 
 @dataclass(frozen=True)
@@ -99,9 +109,15 @@ class Run:
     digests: Mapping[str, str]
     capabilities: tuple[str, ...]
     has_model: bool
+    has_critic: bool = False
+    policy: Policy = field(default_factory=Policy)
+    submitter_name: str = ""
+    from_run: str = ""
     phase: Phase = Phase.PLANNING
     epoch: int = 0
     submitted_ms: int = 0
+    stalled: str = ""  # the code with which nothing could execute this run at the last start
+    amended: int = 0
     # planning
     binding: Binding | None = None
     answers: Mapping[str, str] = field(default_factory=dict)
@@ -126,19 +142,29 @@ class Run:
     failed_plans: frozenset[str] = frozenset()
     approved: bool = False
     approvals: tuple[GivenApproval, ...] = ()
+    settled_scope: Scope | None = (
+        None  # the scope that was approved, or that the first plan of a run without gates had
+    )
+    asking: str = ""  # the step of which a probe, or an expression of the policy, is under way
+    denied: frozenset[tuple[str, str, str]] = frozenset()  # tool, effect and resource that were denied
+    withdrawn: frozenset[str] = frozenset()  # tools that are described differently since the run began
+    breakers: Mapping[str, int] = field(default_factory=dict)  # tool -> transient failures in a row
     waves: int = 0
     # stops
     gate: Gate | None = None
     asked: Asked | None = None
     # verification
     verification: str = ""  # "", prepare, judge
+    checking: bool = False  # the reads for checks before a write are reserved
     reads: tuple[dict[str, Any], ...] = ()
+    held: Mapping[str, int] = field(default_factory=dict)  # what is reserved for the verifier
     verdict: str = "none"
     checks: tuple[dict[str, Any], ...] = ()
     # bounds
     replans: Mapping[str, int] = field(default_factory=dict)
     replan_reason: str = ""
     replan_trigger: str = ""
+    replan_message: str = ""
     budget: Budget = field(default_factory=Budget)
     active_until_ms: int = 0  # wall time at which the active time is spent; 0 without a limit
     # the end

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..plan import refs
 from ..plan.plan import Step
 from ..plan.schedule import dependencies, is_concurrent
 from ..wire import canon
 from ..wire.errors import PlanError
-from ..wire.limits import SEGMENT_STEPS_MAX
-from . import calls, ends, failures, gates
+from ..wire.limits import BREAKER_FAILURES, SEGMENT_STEPS_MAX
+from . import calls, ends, failures, gates, metering
 from .events import Event, event
 from .run import DONE, GONE, Run
 
 
 def segment(run: Run, first: Step) -> list[Step]:
-    """From one read on: the reads that follow it in plan order, up to a concurrent level or anything that acts."""
+    """From one read on: the reads that follow it in plan order, up to a concurrent level or anything that acts.
+
+    Where rows are limited each goes alone, so that it may scan all that is left.
+    """
+    if "rows_scanned" in run.budget.limits:
+        return [first]
     found: list[Step] = []
     planned: set[str] = set()
     for level in run.levels:
@@ -42,34 +48,55 @@ def segment(run: Run, first: Step) -> list[Step]:
 
 
 def start(run: Run, now_ms: int, steps: Sequence[Step], mode: str) -> list[Event]:
-    """Reserves and starts as many of these steps as the budget allows; one that cannot start fails first."""
+    """Reserves and starts as many of these steps as the budget allows; one that cannot start fails first.
+
+    Nothing where other calls are under way and what they have reserved may come back.
+    """
     room = min(run.budget.fits("steps", len(steps)), run.budget.fits("tool_calls", len(steps)))
+    reading = sum(run.reads_only(step.step_id) for step in steps[:room])
+    share = metering.rows(run, reading)
+    lacks = metering.spent(run) or ("rows_scanned" if share.get("rows_scanned") == 0 else "")
     if room == 0:
-        return ends.exhausted(run, "steps" if run.budget.fits("steps", 1) == 0 else "tool_calls")
+        lacks = "steps" if run.budget.fits("steps", 1) == 0 else "tool_calls"
+    if lacks:
+        return [] if run.outstanding else ends.exhausted(run, lacks)
     starting = steps[:room]
     together = frozenset(step.step_id for step in starting)
-    wave = run.waves + 1
+    wave = _Wave(run.waves + 1, mode, now_ms, together, share.get("rows_scanned", 0))
     started: list[Event] = []
     failed: list[Event] = []
     for step in starting:
         try:
-            started.append(_started(run, now_ms, step, mode, wave, together))
+            started.append(_started(run, step, wave))
         except PlanError as error:
             failed.append(failures.cannot_start(run, step, error))
     if failed:
         return failed
-    count = len(started)
-    reserved = event(
-        "budget.reserved", purpose="wave", wave=wave, amounts={"steps": count, "tool_calls": count}
-    )
-    return [reserved, *started]
+    amounts = {"steps": room, "tool_calls": room}
+    if share:
+        amounts["rows_scanned"] = share["rows_scanned"] * reading
+    return [event("budget.reserved", purpose="wave", wave=wave.number, amounts=amounts), *started]
 
 
-def _started(run: Run, now_ms: int, step: Step, mode: str, wave: int, together: frozenset[str]) -> Event:
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """What starts together."""
+
+    number: int
+    mode: str
+    now_ms: int
+    together: frozenset[str]
+    rows_max: int
+
+
+def _started(run: Run, step: Step, wave: _Wave) -> Event:
     """The start of one step. Raises ``PlanError`` where its call cannot be made, or was made before and failed."""
+    if run.breakers.get(step.tool or "", 0) >= BREAKER_FAILURES:
+        text = f"{step.tool} failed {BREAKER_FAILURES} times in a row for reasons that pass; it is not called again."
+        raise PlanError("tool.breaker_open", text)
     needs = refs.steps_of(step.tool_contract.arguments)
-    template = any(name in together for name in needs)
-    arguments = calls.resolved(run, step, keep=together)
+    template = any(name in wave.together for name in needs)
+    arguments = calls.resolved(run, step, keep=wave.together)
     if not template and calls.step_key(step, arguments) in run.failed_keys:
         raise PlanError("replan.identical", f"Step {step.step_id} repeats a call that failed before.")
     attached = {"arguments": canon.encode(arguments)} if needs and not template else {}
@@ -78,9 +105,10 @@ def _started(run: Run, now_ms: int, step: Step, mode: str, wave: int, together: 
         attached,
         step_id=step.step_id,
         attempt=run.steps[step.step_id].attempts + 1,
-        wave=wave,
-        mode=mode,
+        wave=wave.number,
+        mode=wave.mode,
         template=template,
         tool=step.tool or "",
-        at_ms=now_ms,
+        rows_max=wave.rows_max if run.reads_only(step.step_id) else 0,
+        at_ms=wave.now_ms,
     )

@@ -101,15 +101,19 @@ def keeps_to_plan(record: Sequence[Told]) -> tuple[int, int]:
     """(starts that the plan in force allowed, starts): a plan is there and not given up, no gate is open, the plan has
     that many steps, and the step has no result yet."""
     kept = starts = 0
-    room, phase = 0, ""
+    room = whole = 0
+    phase = ""
     begun: set[str] = set()
     done: set[str] = set()
     for told in record:
         kind, facts = told.event.kind, told.event.facts
-        if kind == "plan.drafted":
-            room, begun, done = facts["steps"], set(), set()
+        if kind in ("plan.drafted", "plan.edited"):
+            room = whole = facts["steps"]
+            begun, done = set(), set()
         elif kind == "replan.triggered":
             room = 0
+        elif kind == "replan.refused" and facts.get("keep"):
+            room = whole  # the plan before still holds
         elif kind in ("step.succeeded", "step.reused"):
             done.add(facts["step_id"])
         elif kind == "step.started":
@@ -134,7 +138,7 @@ def duplicated_effects(record: Sequence[Told]) -> list[str]:
     for told in record:
         kind, facts = told.event.kind, told.event.facts
         step, key = facts.get("step_id") or "", ""
-        if kind == "plan.drafted":
+        if kind in ("plan.drafted", "plan.edited"):
             version += 1
         elif kind == "step.succeeded" and facts["host"] == "write":
             key = facts["key"]

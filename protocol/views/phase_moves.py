@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..machine.phases import END_PHASES, Phase
+from ..machine.phases import END_PHASES, WAITING_PHASES, Phase
 
 BEGIN = ""  # before the first event
 
@@ -24,7 +24,8 @@ def _to(after: Iterable[Phase], *before: str) -> dict[str, frozenset[str]]:
 MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "run.submitted": _to([Phase.PLANNING], BEGIN),
     "plan.drafted": _to([Phase.READY], Phase.PLANNING, Phase.REPLAN_REQUIRED),
-    "gate.asked": _to([Phase.WAITING_APPROVAL], Phase.READY, Phase.RUNNING),
+    "plan.edited": _to([Phase.READY], Phase.WAITING_APPROVAL),
+    "gate.asked": _to([Phase.WAITING_APPROVAL], Phase.READY, Phase.RUNNING, Phase.WAITING_APPROVAL),
     "plan.approved": _to([Phase.READY], Phase.WAITING_APPROVAL),
     "step.approved": _to([Phase.RUNNING], Phase.WAITING_APPROVAL),
     "plan.rejected": _to([Phase.REPLAN_REQUIRED], Phase.WAITING_APPROVAL),
@@ -33,11 +34,20 @@ MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
     ),
     "input.given": _to([Phase.PLANNING, Phase.RUNNING], Phase.WAITING_INPUT),
     "step.started": _to([Phase.RUNNING], Phase.READY, Phase.RUNNING),
+    "step.shadowed": _to([Phase.RUNNING], Phase.READY, Phase.RUNNING),
     "verification.started": _to([Phase.VERIFYING], Phase.READY, Phase.RUNNING),
-    "replan.triggered": _to([Phase.REPLAN_REQUIRED], *_WORKING, Phase.REPLAN_REQUIRED),
+    "replan.triggered": {
+        **_to([Phase.PLANNING], *_OPEN),  # another objective
+        **_to([Phase.PLANNING, Phase.REPLAN_REQUIRED], *_WORKING, Phase.REPLAN_REQUIRED, Phase.WAITING_APPROVAL),
+    },
+    "replan.refused": {
+        **{phase: frozenset([phase]) for phase in _OPEN},
+        **_to([Phase.REPLAN_REQUIRED, Phase.RUNNING], Phase.REPLAN_REQUIRED),  # the plan before still holds
+    },
     "run.ended": {
         **_to([Phase.FAILED, Phase.CANCELLED], *_OPEN),
         **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *_WORKING, Phase.REPLAN_REQUIRED),
+        **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *WAITING_PHASES),
         Phase.VERIFYING: END_PHASES,
     },
 }

@@ -67,7 +67,9 @@ _SENTENCES: dict[str, Callable[[Facts], str]] = {
         f"Step {f['step_id']} started (attempt {f['attempt']}, wave {f['wave']}, {f['mode']})."
     ),
     "step.succeeded": lambda f: (
-        f"Step {f['step_id']} succeeded in {f['duration_us'] / 1000:.1f} ms on {f['node']}."
+        f"Step {f['step_id']} had happened, says its probe."
+        if f.get("probed")
+        else f"Step {f['step_id']} succeeded in {f['duration_us'] / 1000:.1f} ms on {f['node']}."
     ),
     "step.reused": lambda f: f"Step {f['step_id']} reused a result of an earlier plan.",
     "step.failed": lambda f: f"Step {f['step_id']} failed [{f['code']}], then: {f['then']}.",
@@ -75,6 +77,10 @@ _SENTENCES: dict[str, Callable[[Facts], str]] = {
     "step.checked": lambda f: f"The checks of step {f['step_id']}: {f['outcome']}.",
     "step.outcome_unknown": lambda f: f"Nobody can say whether step {f['step_id']} had its effect.",
     "step.outcome_stated": lambda f: f"A person said of step {f['step_id']}: {f['said']}.",
+    "step.probed": lambda f: f"The probe of step {f['step_id']} said: {f['outcome'].replace('_', ' ')}.",
+    "policy.judged": lambda f: (
+        f"The policy {'wants a person to see' if f['gated'] else 'lets pass'} step {f['step_id']}."
+    ),
     "step.late_result": lambda f: f"A late result of step {f['step_id']} was recorded and not applied.",
     "step.shadowed": lambda f: f"Step {f['step_id']} would have run; in a shadow run nothing is changed.",
     "run.stalled": lambda f: f"Nothing can go on with this run now [{f.get('code', '')}].",

@@ -28,7 +28,8 @@ AMENDMENTS_MAX = 20  # a person may change their mind; beyond that it is another
 BREAKER_FAILURES = 5  # transient failures of one tool in a row; the next call would only wait for the same
 PROBES_PER_STEP_MAX = 3  # a probe that crashes under each harness is no better than asking the person
 CRITIC_TOKENS_MAX = 20_000  # objective, plan, report and evidence in slices; more is not read better
-IMPORTED_RESULTS_MAX = 500  # results of an earlier run that a new one may use; each is an event
+IMPORTED_RESULTS_MAX = 2_000  # results of an earlier run that a new one may use: a plan has no more steps
+IMPORTED_PER_EVENT_MAX = 200  # their digests have to fit into one leaf
 DRAFTS_PER_PLAN_MAX = 3  # attempts of a model at one plan
 
 TOOL_TIMEOUT_SECONDS_MAX = 3_600  # longer work belongs to a job system that a tool starts and asks

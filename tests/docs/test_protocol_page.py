@@ -109,7 +109,7 @@ def test_a_bound_that_is_no_plain_number_is_refused(tmp_path, monkeypatch):
 
 
 def test_every_weight_and_verdict_stands_there():
-    assert len(table(section("After the verdict"))) == 3 and "`COMPLETED`" in section("After the verdict")
+    assert len(table(section("After the verdict"))) == 4 and "`COMPLETED`" in section("After the verdict")
     assert re.findall(r"^\| (\d+) \| `[a-z_]+`", section("Routing"), re.MULTILINE) == [
         "30",
         "20",

@@ -70,6 +70,8 @@ class Driver:
     text: str = "Find out."
     settings: Mapping[str, Any] = field(default_factory=dict)
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
+    submitted: Mapping[str, Any] = field(default_factory=dict)  # fields of the submission: policy, kept, has_critic, ...
+    resumed: Mapping[str, Any] = field(default_factory=dict)  # what the next start finds changed
     seed: int = 0
     order_ms: int = 10  # how long each order takes
     crash_before: int = 0  # this many events are never reached: the transaction that would is lost
@@ -107,12 +109,43 @@ class Driver:
     def submission(self) -> stimuli.Submitted:
         """The signed order, ready to be given."""
         request = Request(text=self.text)
-        agent = AgentSpec(
+        agent = self._agent()
+        plan = None if self.plan is None else self.plan.content_digest()
+        opened, envelope, signer = self._mandate(request, {"plan": plan, **self.settings})
+        return stimuli.Submitted(
+            **self.moment(),
+            mandate=opened,
+            mandate_envelope=envelope,
+            submitter=signer,
+            request=request,
+            agent=agent,
+            descriptors=self.descriptors,
+            digests={"policy": "policy-1", "semantics": ""},
+            capabilities=["compare", "count"],
+            epoch=self.epoch,
+            plan=self.plan,
+            **self.submitted,
+        )
+
+    def amendment(self, text: str, **settings: Any) -> stimuli.Amended:
+        """Another objective for the same run, signed anew; ``settings`` are fields of its mandate."""
+        request = Request(text=text)
+        opened, envelope, signer = self._mandate(request, {**self.settings, **settings})
+        return stimuli.Amended(
+            **self.moment(), request=request, mandate=opened, envelope=envelope, submitter=signer
+        )
+
+    def _agent(self) -> AgentSpec:
+        return AgentSpec(
             name="tester",
             version="1",
             tools=sorted(self.descriptors),
             **{"planning": "always", **self.agent_settings},
         )
+
+    def _mandate(self, request: Request, fields: Mapping[str, Any]) -> tuple[Mandate, bytes, str]:
+        """The mandate as it came, its envelope, and who signed it."""
+        agent = self._agent()
         mandate = Mandate(
             **{
                 "run_id": "r1",
@@ -130,28 +163,16 @@ class Driver:
                 },
                 "scope": Scope(),
                 "budget": {"steps": 50, "tool_calls": 100, "wall_seconds": 600},
-                "plan": None if self.plan is None else self.plan.content_digest(),
+                "from_run": self.submitted.get("from_run") or None,
                 "issued_ms": self.clock.now_ms,
                 "expires_ms": self.clock.now_ms + 10**9,
                 "nonce": self.clock.fresh(),
-                **self.settings,
+                **fields,
             }
         )
         envelope = mandate.sign(self.person)
         opened, signer = Mandate.open(envelope, self._people())
-        return stimuli.Submitted(
-            **self.moment(),
-            mandate=opened,
-            mandate_envelope=envelope,
-            submitter=signer,
-            request=request,
-            agent=agent,
-            descriptors=self.descriptors,
-            digests={"policy": "policy-1", "semantics": ""},
-            capabilities=["compare", "count"],
-            epoch=self.epoch,
-            plan=self.plan,
-        )
+        return opened, envelope, signer
 
     def approval(self, **changes: Any) -> Approval:
         """What an approver would sign at the open gate, with some fields changed."""
@@ -191,6 +212,15 @@ class Driver:
         assert self.run is not None and self.run.gate is not None
         gate = self.run.gate.gate_id
         return self.say(lambda: stimuli.Rejected(**self.moment(), gate=gate, feedback=feedback))
+
+    def edit(self, plan: Plan) -> Run:
+        return self.say(lambda: stimuli.Edited(**self.moment(), plan=plan))
+
+    def guide(self, text: str) -> Run:
+        return self.say(lambda: stimuli.Guided(**self.moment(), text=text))
+
+    def amend(self, text: str, **settings: Any) -> Run:
+        return self.say(lambda: self.amendment(text, **settings))
 
     def answer(self, text: str) -> Run:
         return self.say(lambda: stimuli.Answered(**self.moment(), text=text))
@@ -285,7 +315,7 @@ class Driver:
         self._active_since_ms = self.clock.now_ms
         if not self.run.phase.ended:
             try:
-                self.give(stimuli.Resumed(**self.moment(), epoch=self.epoch))
+                self.give(stimuli.Resumed(**self.moment(), epoch=self.epoch, **self.resumed))
             except Crashed:
                 self.resume()
 

@@ -93,18 +93,18 @@ def test_a_warning_at_eighty_per_cent_comes_once():
 
 class TestCrashes:
     def test_an_open_reservation_counts_as_spent_exactly_once(self):
-        driver = Driver(Answers(tools=TOOLS), ALL, plan=plan(EIGHT), settings={"budget": {"steps": 20}})
+        driver = Driver(Answers(tools=TOOLS), ALL, plan=plan(EIGHT), settings={"budget": {"steps": 21}})
         driver.give(driver.submission())
         for _ in range(2):
             driver.resume()
         assert driver.run is not None
         assert driver.run.budget.spent["steps"] == 16 and driver.run.budget.reserved == {
-            "steps": 4,
-            "tool_calls": 4,
+            "steps": 5,
+            "tool_calls": 5,
         }
         run = driver.go_on()
         assert (run.phase, run.reason) == (Phase.FAILED, "budget.steps")
-        assert run.budget.spent["steps"] == 20 and len(driver.answers.called) == 4
+        assert run.budget.spent["steps"] == 21 and len(driver.answers.called) == 5
 
     @pytest.mark.parametrize("when", ["crash_before", "crash_after"])
     def test_at_every_event_amounts_are_rebuilt_exactly(self, when: str):

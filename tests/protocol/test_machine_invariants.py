@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,14 @@ def completed() -> Run:
     return run
 
 
+def writing(**mandate: Any) -> Run:
+    """A write is under way, under a mandate with some fields changed."""
+    run = running()
+    steps = {"s1": StepState(), "s2": StepState(), "s3": StepState(status="started")}
+    run = replace(run, steps=steps, mandate=run.mandate.model_copy(update=mandate))
+    return with_budget(run, reserved={"steps": 1, "tool_calls": 1})
+
+
 def with_budget(run: Run, **changes: dict[str, int]) -> Run:
     return replace(run, budget=replace(run.budget, **changes))
 
@@ -60,17 +69,24 @@ ALWAYS: dict[str, Callable[[], Run]] = {
     "nothing is spent beyond a limit": lambda: with_budget(running(), spent={"steps": 49}),
     "nothing is spent beyond": lambda: with_budget(running(), reserved={"tool_calls": 101}),
     "verification is only under way": lambda: replace(running(), verification="judge"),
+    "nothing is under way in an ended run": lambda: replace(
+        completed(), steps={"s1": StepState(status="started")}
+    ),
+    "nothing is under way": lambda: replace(completed(), asking="s1"),
     "an end holds no reservation": lambda: with_budget(completed(), reserved={"steps": 1}),
 }
 
 SETTLED: dict[str, Callable[[], Run]] = {
     "calls are only under way while running": lambda: replace(running(), phase=Phase.READY),
-    "every call under way holds one reservation": lambda: with_budget(running(), reserved={"steps": 1}),
-    "every call under way holds": lambda: with_budget(running(), reserved={"steps": 3}),
+    "what is under way holds its reservation": lambda: with_budget(running(), reserved={"steps": 1}),
+    "what is under way holds": lambda: with_budget(running(), reserved={"steps": 3}),
     "an effect runs alone": lambda: with_budget(
         replace(running(), steps={**running().steps, "s3": StepState(status="started")}),
-        reserved={"steps": 3},
+        reserved={"steps": 3, "tool_calls": 3},
     ),
+    "a shadow run dispatches no write": lambda: writing(shadow=True),
+    "no write starts without an approval or a mandate": lambda: writing(tier="assisted"),
+    "no write starts without": lambda: writing(tools={}),
     "every result that counts is there": lambda: replace(completed(), outputs={}),
     "a completed run has no step left": lambda: replace(
         completed(), steps={"s1": replace(completed().steps["s1"], checked="fail")}

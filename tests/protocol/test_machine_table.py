@@ -24,11 +24,7 @@ from plans import table as tools_table
 
 # Named in DESIGN 5.3 for scripts; nothing of what exists so far makes them.
 NOT_YET_MADE = {
-    "plan.edited",
-    "guidance.given",
-    "objective.amended",
     "step.arguments_filled",
-    "step.shadowed",
     "plan.cached",
 }
 A = tool("a")
@@ -89,13 +85,13 @@ def test_every_order_is_performed_by_the_driver_or_is_a_timer():
 
 
 def test_the_verdict_table_is_complete_and_only_a_pass_completes():
-    outcomes = ("pass", "fail", "inconclusive")
+    outcomes = ("pass", "fail", "inconclusive", "unverified")
     assert set(verdicts.AFTER_VERDICT) == set(itertools.product(outcomes, (False, True), (False, True)))
     for (outcome, missing, partial), phase in verdicts.AFTER_VERDICT.items():
         if phase is Phase.COMPLETED:
             assert (outcome, missing) == ("pass", False)
         if phase is Phase.PARTIAL:
-            assert partial
+            assert partial or outcome == "unverified"
         assert (phase is Phase.REPLAN_REQUIRED) == (outcome == "fail")
 
 

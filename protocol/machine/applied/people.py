@@ -11,13 +11,20 @@ from ..events import Event
 from ..phases import Phase
 from ..run import Asked, Gate, GivenApproval, Run
 from .attached import value_of
-from .steps import with_step
+from .steps import denial, with_step
 
 
 def gate_asked(run: Run, event: Event) -> Run:
     facts = event.facts
     gate = Gate(facts["gate"], facts["gate_kind"], facts.get("step_id"), facts["at_ms"], facts["why"])
-    return replace(run, phase=Phase.WAITING_APPROVAL, gate=gate, next_owner="person", reason="gate.waiting")
+    return replace(
+        run,
+        phase=Phase.WAITING_APPROVAL,
+        gate=gate,
+        approved=run.approved and gate.kind != "plan",
+        next_owner="person",
+        reason="gate.waiting",
+    )
 
 
 def approved(run: Run, event: Event) -> Run:
@@ -26,6 +33,7 @@ def approved(run: Run, event: Event) -> Run:
     whole = event.kind == "plan.approved"
     return replace(
         run,
+        settled_scope=run.plan.scope if whole and run.plan is not None else run.settled_scope,
         phase=Phase.READY if whole else Phase.RUNNING,
         gate=None,
         approved=run.approved or whole,
@@ -39,8 +47,10 @@ def rejected(run: Run, event: Event) -> Run:
     guidance = run.guidance
     if "feedback" in event.attached:
         guidance = (*guidance, value_of(event, "feedback"))
+    step_id = event.facts["step_id"]
     return replace(
         run,
+        denied=run.denied if step_id is None else run.denied | {denial(run, step_id)},
         phase=Phase.REPLAN_REQUIRED,  # the end of the run, or another plan, follows at once
         gate=None,
         next_owner="duly",
@@ -77,7 +87,7 @@ def outcome_stated(run: Run, event: Event) -> Run:
     """A person said what became of a call: it happened, it did not, or they give up."""
     step_id, said = event.facts["step_id"], event.facts["said"]
     if said == "did_not_happen":
-        return with_step(run, step_id, status="pending", code="")
+        return with_step(run, step_id, status="pending", code="", probe="", probes=0)
     if said == "happened":
         output = event.artifacts.get("output", "")
         run = with_step(run, step_id, status="succeeded", then="stated", code="", output=output)

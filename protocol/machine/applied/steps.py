@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..budget import Budget
 from ..events import Event
 from ..phases import Phase
 from ..run import Run, StepState, changed
+from .attached import value_of
 
-# What one call reserves, and spends once it ran.
+# What every call reserves, and spends once it ran; a read reserves the rows that it may scan too, where they are limited.
 CALL = {"steps": 1, "tool_calls": 1}
+
+
+def held(state: StepState) -> dict[str, int]:
+    """What a started step has reserved."""
+    return {**CALL, "rows_scanned": state.rows_max} if state.rows_max else CALL
 
 
 def with_step(run: Run, step_id: str, **changes: Any) -> Run:
@@ -24,7 +31,14 @@ def _with(run: Run, step_id: str, changes: dict[str, Any]) -> dict[str, StepStat
 
 def _settled(run: Run, step_id: str, spent: dict[str, int]) -> Budget:
     """A step holds a reservation exactly while it is started: one that could not start never made one."""
-    return run.budget.settle(CALL, spent) if run.steps[step_id].status == "started" else run.budget
+    state = run.steps[step_id]
+    return run.budget.settle(held(state), spent) if state.status == "started" else run.budget
+
+
+def _used(facts: Mapping[str, Any]) -> dict[str, int]:
+    """What a call took, by budget."""
+    metered = {"rows_scanned": facts["rows"], "model_tokens": facts["tokens"], "cost": facts["cost"]}
+    return {**CALL, **{name: amount for name, amount in metered.items() if amount > 0}}
 
 
 def step_started(run: Run, event: Event) -> Run:
@@ -36,9 +50,12 @@ def step_started(run: Run, event: Event) -> Run:
         "mode": facts["mode"],
         "template": facts["template"],
         "retry_at_ms": 0,
-        "code": "",
-        "then": "",
+        "rows_max": facts["rows_max"],
         "granted_ms": facts["at_ms"],
+        "code": "",
+        "message": "",
+        "probe": "",
+        "then": "",
         "key": "",
         "checked": "",
     }
@@ -58,12 +75,14 @@ def step_succeeded(run: Run, event: Event) -> Run:
         "started_ms": facts["started_ms"],
         "ended_ms": facts["ended_ms"],
         "node": facts["node"],
+        "code": "",
     }
     return changed(
         run,
         steps=_with(run, step_id, succeeded),
         outputs={**run.outputs, step_id: event.attached["output"]},
-        budget=_settled(run, step_id, {**CALL, "rows_scanned": facts["rows"]}),
+        budget=_settled(run, step_id, _used(facts)),
+        breakers=_breakers(run, step_id, failed=False),
     )
 
 
@@ -75,7 +94,9 @@ def step_failed(run: Run, event: Event) -> Run:
     facts = event.facts
     step_id, then = facts["step_id"], facts["then"]
     state = run.steps[step_id]
-    budget = _settled(run, step_id, {} if facts["not_started"] else CALL)
+    budget = _settled(run, step_id, {} if facts["not_started"] else _used(facts))
+    if "wave" in facts and (facts["lost"] or not facts["not_started"]):
+        run = changed(run, breakers=_breakers(run, step_id, failed=facts["transient"] or facts["lost"]))
     started_again = then in ("again", "gate") and state.status == "started"
     waits = then == "again" and facts.get("retry_at_ms", 0) > 0
     run = with_step(
@@ -83,6 +104,7 @@ def step_failed(run: Run, event: Event) -> Run:
         step_id,
         status="retrying" if waits else _AFTER_FAILURE.get(then, "failed"),
         code=facts["code"],
+        message=value_of(event, "message") if "message" in event.attached else "",
         then=then,
         key=facts["key"],
         retry_at_ms=facts.get("retry_at_ms", 0),
@@ -93,7 +115,26 @@ def step_failed(run: Run, event: Event) -> Run:
         # A host did not take the approval: it is void, and a person looks again.
         valid = tuple(given for given in run.approvals if step_id not in given.approval.steps)
         run = changed(run, approvals=valid)
+    if facts.get("denied"):
+        run = changed(run, denied=run.denied | {denial(run, step_id)})
     return changed(run, budget=budget)
+
+
+def denial(run: Run, step_id: str) -> tuple[str, str, str]:
+    """Tool, effect class and resource of a step that was denied."""
+    tool = run.step(step_id).tool or ""
+    descriptor = run.descriptors[tool]
+    return tool, descriptor.effect, descriptor.resource
+
+
+def _breakers(run: Run, step_id: str, *, failed: bool) -> Mapping[str, int]:
+    """The breakers of tools: transient failures and losses in a row; anything else begins anew."""
+    tool = run.step(step_id).tool or ""
+    if failed:
+        return {**run.breakers, tool: run.breakers.get(tool, 0) + 1}
+    if tool not in run.breakers:
+        return run.breakers
+    return {name: count for name, count in run.breakers.items() if name != tool}
 
 
 def step_reused(run: Run, event: Event) -> Run:
@@ -115,12 +156,41 @@ def step_skipped(run: Run, event: Event) -> Run:
     return with_step(run, event.facts["step_id"], status="skipped", code=event.facts["code"])
 
 
+def step_shadowed(run: Run, event: Event) -> Run:
+    """What would have happened, and did not."""
+    run = with_step(run, event.facts["step_id"], status="shadowed", code="step.shadowed")
+    return changed(run, phase=Phase.RUNNING)
+
+
+def step_probed(run: Run, event: Event) -> Run:
+    """A probe's answer. What it found to have happened is a success of its own; what did not happen runs again."""
+    facts = event.facts
+    step_id, outcome = facts["step_id"], facts["outcome"]
+    spent = {"tool_calls": 1, **({"rows_scanned": facts["rows"]} if facts["rows"] > 0 else {})}
+    run = changed(run, budget=run.budget.settle(run.held, spent), held={}, asking="")
+    if outcome == "did_not_happen":
+        return with_step(run, step_id, status="pending", code="", probe="")
+    return with_step(run, step_id, probe="done")
+
+
+def policy_asked(run: Run, event: Event) -> Run:
+    step_id = event.facts["step_id"]
+    return changed(run, steps=_with(run, step_id, {"policy": "asked"}), asking=step_id)
+
+
+def policy_judged(run: Run, event: Event) -> Run:
+    said = {"policy": "gated" if event.facts["gated"] else "free"}
+    return changed(run, steps=_with(run, event.facts["step_id"], said), asking="")
+
+
 def step_checked(run: Run, event: Event) -> Run:
     return with_step(run, event.facts["step_id"], checked=event.facts["outcome"])
 
 
 def outcome_unknown(run: Run, event: Event) -> Run:
     step_id = event.facts["step_id"]
-    budget = _settled(run, step_id, CALL)
+    budget = _settled(run, step_id, held(run.steps[step_id]))
+    if event.facts["counts"]:
+        run = changed(run, breakers=_breakers(run, step_id, failed=True))
     run = with_step(run, step_id, status="unknown", code="step.outcome_unknown", key=event.facts["key"])
     return changed(run, budget=budget)

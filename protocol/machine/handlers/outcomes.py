@@ -86,13 +86,13 @@ def _settled(
         if problem is None:
             return _success(outcome, key)
         if not run.reads_only(step.step_id):
-            return _unknown(step, key)  # it happened, and not as it was ordered
+            return unknown(step, key)  # it happened, and not as it was ordered
         return _failed(step, outcome, problem[0], failures.destination(run, step), key, message=problem[1])
     if outcome.outcome in ("unknown", "lost") and not run.reads_only(step.step_id):
         descriptor = run.descriptors[step.tool or ""]
         if descriptor.idempotency != "none" and run.steps[step.step_id].lost < LOST_PER_STEP_MAX:
             return _failed(step, outcome, outcome.code or "tool.lost", "again", lost=True)
-        return _unknown(step, key)
+        return unknown(step, key, counts=True)
     return _failure(run, step, outcome, key, broken, stimulus)
 
 
@@ -126,13 +126,16 @@ def _success(outcome: StepOutcome, key: str) -> Event:
         ended_ms=outcome.ended_ms,
         duration_us=outcome.duration_us,
         rows=outcome.rows,
+        tokens=outcome.tokens,
+        cost=outcome.cost,
         truncated=outcome.truncated,
         fingerprints=dict(outcome.fingerprints),
     )
 
 
-def _unknown(step: Step, key: str) -> Event:
-    return event("step.outcome_unknown", step_id=step.step_id, key=key)
+def unknown(step: Step, key: str, *, counts: bool = False) -> Event:
+    """Nobody can say whether a write happened. ``counts``: its tool was lost, which its breaker counts."""
+    return event("step.outcome_unknown", step_id=step.step_id, key=key, counts=counts)
 
 
 def _failure(run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool, stimulus: Stimulus) -> Event:
@@ -171,7 +174,7 @@ def retry_wait(run: Run, step: Step, outcome: StepOutcome, fresh: str) -> int | 
 
 
 def _has_gate(run: Run, step: Step) -> bool:
-    return gates.acts(run, step) and (gates.gate_on(run) or (step.tool or "") in run.mandate.gated_tools)
+    return gates.acts(run, step) and (gates.gate_on(run) or gates.is_gated(run, step))
 
 
 def _failed(
@@ -201,5 +204,9 @@ def _failed(
         key=key,
         lost=lost,
         not_started=not_started,
+        denied=code.startswith(failures.DENIALS),
+        rows=outcome.rows,
+        tokens=outcome.tokens,
+        cost=outcome.cost,
         retry_at_ms=retry_at_ms,
     )

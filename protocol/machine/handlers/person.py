@@ -12,6 +12,7 @@ from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
 from ..stimuli import Answered, Approved, AuthorityRefused, CancelAsked, Rejected
+from . import outcomes
 from .course import gate_timeout
 
 
@@ -20,7 +21,7 @@ def approved(run: Run, stimulus: Approved) -> list[Event]:
     expired = gate_timeout(run, stimulus.now_ms)
     if expired:
         return expired
-    gates.check_approval(run, stimulus.approval, stimulus.now_ms)
+    gates.check_approval(run, stimulus.approval, stimulus.now_ms, stimulus.approver, stimulus.approver_name)
     gate = run.gate
     assert gate is not None
     kind = "plan.approved" if gate.kind == "plan" else "step.approved"
@@ -138,7 +139,7 @@ def _stated(run: Run, step_id: str, said: str) -> Event:
 def cancel_asked(run: Run, stimulus: CancelAsked) -> list[Event]:
     """Calls that still run are killed; what a write may have done is said, not guessed."""
     unknown = [
-        event("step.outcome_unknown", step_id=name, key=calls.key_now(run, run.step(name)))
+        outcomes.unknown(run.step(name), calls.key_now(run, run.step(name)))
         for name in run.outstanding
         if not run.reads_only(name)
     ]

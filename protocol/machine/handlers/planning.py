@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...plan.plan import Plan
+from ...plan.plan import Plan, Provenance
 from ...plan.request import Binding
 from ...plan.route import choose
 from ...wire import canon
 from ...wire.errors import DulyError, Fault, PlanError, RunError
-from .. import admission, ends
+from ...wire.limits import IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
+from .. import admission, ends, metering
+from ..applied.planning import OBJECTIVE_CHANGED
 from ..events import Event, event
 from ..pending import next_version
 from ..phases import Phase
@@ -17,6 +19,7 @@ from ..run import Run
 from ..stimuli import Bound, CacheReplied, Drafted, Submitted
 
 _NONE: Mapping[str, str] = {}
+_NOTHING: Mapping[str, int] = {}
 
 
 def submitted(stimulus: Submitted) -> Event:
@@ -31,20 +34,46 @@ def submitted(stimulus: Submitted) -> Event:
             "agent": canon.encode(stimulus.agent.to_data()),
             "descriptors": canon.encode({name: d.to_data() for name, d in stimulus.descriptors.items()}),
             "capabilities": canon.encode(list(stimulus.capabilities)),
+            "policy": canon.encode(stimulus.policy.to_data()),
         },
         agent=mandate.agent,
         agent_version=mandate.agent_version,
         package=mandate.package,
         tier=mandate.tier,
         submitter=stimulus.submitter,
+        submitter_name=stimulus.submitter_name,
         has_model=stimulus.has_model,
+        has_critic=stimulus.has_critic,
+        from_run=stimulus.from_run,
         digests=dict(stimulus.digests),
         epoch=stimulus.epoch,
         at_ms=stimulus.now_ms,
     )
 
 
-def bring_plan(run: Run, plan: Plan) -> list[Event]:
+def imported(stimulus: Submitted) -> list[Event]:
+    """Results of an earlier run that this one may use again. Raises ``RunError`` ``run.too_many_results``."""
+    if len(stimulus.kept) > IMPORTED_RESULTS_MAX:
+        raise RunError(
+            "run.too_many_results",
+            f"Run {stimulus.from_run} has {len(stimulus.kept)} results; {IMPORTED_RESULTS_MAX} can be used again.",
+        )
+    events = []
+    for start in range(0, len(stimulus.kept), IMPORTED_PER_EVENT_MAX):
+        group = stimulus.kept[start : start + IMPORTED_PER_EVENT_MAX]
+        attached = {
+            "results": canon.encode(
+                [{"key": one.key, "fingerprints": dict(one.fingerprints)} for one in group]
+            )
+        }
+        for index, one in enumerate(group):
+            attached[f"output.{index}"] = one.output
+            attached[f"receipt.{index}"] = one.receipt
+        events.append(event("results.imported", attached, from_run=stimulus.from_run, kept=len(group)))
+    return events
+
+
+def bring_plan(run: Run, plan: Plan, fingerprints: Mapping[str, str] = _NONE) -> list[Event]:
     """A plan that a person brings stands in the mandate and needs neither route nor cache; it is validated like any
     other."""
     chosen = event(
@@ -60,7 +89,7 @@ def bring_plan(run: Run, plan: Plan) -> list[Event]:
     brought = plan.model_copy(
         update={"origin": "person"}
     )  # whatever its file says: it never gets into the cache
-    return [chosen, *drafted_plan(run, brought, "")]
+    return [chosen, *drafted_plan(run, brought, "", fingerprints)]
 
 
 def bound(run: Run, stimulus: Bound) -> list[Event]:
@@ -82,7 +111,7 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
             playbook=binding.playbook or "",
             metric=binding.metric or "",
             # What failed is not looked up again: a replan needs another plan.
-            look_up=route.route == "orchestrated" and not run.replans,
+            look_up=route.route == "orchestrated" and not set(run.replans) - {OBJECTIVE_CHANGED},
             reason=route.reason,
         )
     ]
@@ -107,6 +136,7 @@ def cache_replied(run: Run, stimulus: CacheReplied) -> list[Event]:
                 "version": next_version(run),
                 "objective": run.request.text,  # the same words, perhaps in other letters
                 "origin": "cache",
+                "provenance": Provenance(),
             }
         )
         if admission.refused(run, plan) is None:
@@ -122,56 +152,103 @@ def _playbook(run: Run) -> str:
 
 
 def drafted(run: Run, stimulus: Drafted) -> list[Event]:
-    """A draft is validated here whoever made it; faults end the run with all of them named."""
+    """A draft is validated here whoever made it. One that will not do ends the run with everything that is wrong with it,
+    save where the plan before still holds."""
     if stimulus.question is None and stimulus.plan is None:
         return _no_plan(run, stimulus.error or PlanError("plan.none", "The planner gave no plan."))
     if run.binding is None or run.cache == "asked":
         raise RunError("run.not_waiting_for_that", f"Run {run.run_id} did not ask for a plan.")
     if stimulus.question is not None:
+        if _goes_on(run):
+            return [_kept_plan(run, "plan.asks")]
         return [ends.ask("bind", stimulus.question)]
     assert stimulus.plan is not None
-    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints)
+    spent = {"model_tokens": stimulus.tokens, "cost": stimulus.cost}
+    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints, spent)
+
+
+def _goes_on(run: Run) -> bool:
+    """Whether the plan before still holds when no other one comes: nothing of it failed, and nobody rejected it."""
+    return run.phase is Phase.REPLAN_REQUIRED and run.replan_reason in _STILL_GOOD
+
+
+_STILL_GOOD = frozenset(("gate.guided", *(f"budget.{name}" for name in metering.COUNTED)))
+
+
+def _kept_plan(run: Run, code: str) -> Event:
+    return event("replan.refused", trigger=run.replan_trigger, code=code, keep=True)
 
 
 def _no_plan(run: Run, error: DulyError) -> list[Event]:
-    events = []
-    if run.replans:
-        events.append(event("replan.refused", trigger=run.replan_trigger, code=error.code))
-        if run.replan_trigger == "gate_feedback" and error.code == "plan.no_alternative":
-            text = "The plan was rejected, and there is no other way to plan this."
-            return [*events, ends.end(Phase.FAILED, "gate.rejected", text, next_owner="person")]
-    else:
-        events.append(_refused(error.code, list(error.faults)))
-    return [*events, ends.end(Phase.FAILED, error.code, str(error), next_owner="person")]
+    """No plan came. What went wrong first is said first: why another plan was needed at all."""
+    if not run.replans:
+        said = _refused(error.code, list(error.faults))
+        return [said, ends.end(Phase.FAILED, error.code, error.message, next_owner="person")]
+    if _goes_on(run):
+        return [_kept_plan(run, error.code)]
+    refused = event("replan.refused", trigger=run.replan_trigger, code=error.code)
+    if run.replan_trigger == "gate_feedback" and error.code == "plan.no_alternative":
+        text = "The plan was rejected, and there is no other way to plan this."
+        return [refused, ends.end(Phase.FAILED, "gate.rejected", text, next_owner="person")]
+    return [refused, ends.end(Phase.FAILED, error.code, _after(run, error.message), next_owner="person")]
 
 
-def drafted_plan(run: Run, plan: Plan, playbook: str, fingerprints: Mapping[str, str] = _NONE) -> list[Event]:
-    """``plan.drafted``, or the refusal with every fault and the end of the run."""
+def _after(run: Run, text: str) -> str:
+    return f"{run.replan_message} {text}" if run.replan_message else text
+
+
+def drafted_plan(
+    run: Run,
+    plan: Plan,
+    playbook: str,
+    fingerprints: Mapping[str, str] = _NONE,
+    spent: Mapping[str, int] = _NOTHING,
+) -> list[Event]:
+    """``plan.drafted``, or the refusal with every fault and what follows from it."""
     plan = plan.model_copy(update={"plan_id": f"p-{run.run_id}", "version": next_version(run)})
     refusal = admission.refused(run, plan)
-    if refusal is not None:
-        text = "The plan was refused: " + "; ".join(str(fault) for fault in refusal.faults[:50])
-        said = (
-            event("replan.refused", trigger=run.replan_trigger, code=refusal.code)
-            if run.replans
-            else _refused(refusal.code, list(refusal.faults))
-        )
-        return [said, ends.end(Phase.FAILED, refusal.code, text, next_owner="person")]
+    if refusal is None and run.replan_reason.startswith("budget.") and _goes_on(run):
+        refusal = None if metering.fits(run, plan) else PlanError("replan.not_smaller", "It is no smaller.")
+    if refusal is None:
+        return [plan_event(plan, playbook, fingerprints, spent)]
+    if _goes_on(run):
+        return [_kept_plan(run, refusal.code)]
+    text = "The plan was refused: " + "; ".join(str(fault) for fault in refusal.faults[:50])
+    if not run.replans:
+        return [
+            _refused(refusal.code, list(refusal.faults)),
+            ends.end(Phase.FAILED, refusal.code, text, next_owner="person"),
+        ]
     return [
-        event(
-            "plan.drafted",
-            {"plan": plan.encoded()},
-            plan_id=plan.plan_id,
-            version=plan.version,
-            digest=plan.content_digest(),
-            origin=plan.origin,
-            provenance=plan.provenance.kind,
-            number=plan.provenance.number,
-            steps=len(plan.steps),
-            playbook=playbook,
-            fingerprints=dict(fingerprints),
-        )
+        event("replan.refused", trigger=run.replan_trigger, code=refusal.code),
+        ends.end(Phase.FAILED, refusal.code, _after(run, text), next_owner="person"),
     ]
+
+
+def plan_event(
+    plan: Plan,
+    playbook: str,
+    fingerprints: Mapping[str, str],
+    spent: Mapping[str, int] = _NOTHING,
+    *,
+    edited: bool = False,
+) -> Event:
+    """What says that a plan is there: drafted, or edited by a person."""
+    kind = "plan.edited" if edited else "plan.drafted"
+    return event(
+        kind,
+        {"plan": plan.encoded()},
+        plan_id=plan.plan_id,
+        version=plan.version,
+        digest=plan.content_digest(),
+        origin=plan.origin,
+        provenance=plan.provenance.kind,
+        number=plan.provenance.number,
+        steps=len(plan.steps),
+        playbook=playbook,
+        fingerprints=dict(fingerprints),
+        spent={name: amount for name, amount in spent.items() if amount > 0},
+    )
 
 
 def _refused(code: str, faults: list[Fault]) -> Event:

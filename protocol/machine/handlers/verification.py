@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...authority.tiers import TIERS
 from ...judgement.checks import Check
 from ...judgement.verdict import Verdict, judge
 from ...wire import canon
 from ...wire.errors import RunError
-from .. import ends, verdicts
+from ...wire.limits import CRITIC_TOKENS_MAX
+from .. import ends, metering, verdicts
+from ..effects import PrepareChecks
 from ..events import Event, event
+from ..pending import pending
 from ..run import DONE, Run
 from ..stimuli import ChecksReturned, Judged, ReadsWanted, Stimulus, VerifierLost
 
@@ -20,12 +24,16 @@ _RANK: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2}
 def checks_returned(run: Run, stimulus: ChecksReturned) -> list[Event]:
     """Checks of single outputs before something that writes; only what was checked and passed lets it go on.
 
-    A failed one leads where a failed verdict leads. One that could not run (independent recomputation aside, which
-    comes at the end) stops the run: nothing is written on the ground of what nobody looked at.
+    A failed one leads where a failed verdict leads. A mandatory one that could not run stops the run: nothing is written
+    on the ground of what nobody looked at.
     """
+    if not run.checking:
+        raise RunError("run.not_waiting_for_that", f"Run {run.run_id} waits for no checks.")
     checks = _read(stimulus.checks)
     asked = {name for name, state in run.steps.items() if state.status in DONE and not state.checked}
     events, outcomes = _checked(run, [check for check in checks if check.step_id in asked])
+    taken = {"tool_calls": len(run.reads), "rows_scanned": stimulus.rows}
+    events.append(event("checks.returned", checks=len(checks), reads=len(run.reads), spent=_positive(taken)))
     bad = next((check for check in checks if check.outcome == "fail"), None)
     if bad is not None:
         return [*events, *verdicts.failed_check(run, f"{bad.check_id}: {bad.reason}")]
@@ -34,14 +42,17 @@ def checks_returned(run: Run, stimulus: ChecksReturned) -> list[Event]:
         text = f"{open_check.check_id} could not run: {open_check.reason}"
         return [*events, *ends.stop(run, "verdict.inconclusive", text)]
     if not outcomes:
-        return ends.stop(
-            run, "verdict.inconclusive", "The verifier checked none of the outputs it was asked about."
-        )
+        text = "The verifier checked none of the outputs it was asked about."
+        return [*events, *ends.stop(run, "verdict.inconclusive", text)]
     return events
 
 
+def _positive(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
 def _holds_up(check: Check) -> bool:
-    return check.outcome == "not_run" and check.mandatory and check.kind in ("schema", "rule")
+    return check.outcome == "not_run" and check.mandatory
 
 
 def _read(checks: Sequence[dict[str, Any]]) -> list[Check]:
@@ -74,23 +85,39 @@ def _worst(checks: Sequence[Check]) -> str:
 
 
 def reads_wanted(run: Run, stimulus: ReadsWanted) -> list[Event]:
-    """The verifier's reads are reserved like any other call; without room for them nothing is verified."""
-    if run.verification != "prepare":
+    """The verifier's reads are reserved like any other call, and so is what the critic may take; without room for them
+    nothing is verified."""
+    judging = stimulus.purpose == "verification"
+    if run.verification != "prepare" if judging else not _awaits_checks(run):
         raise RunError(
             "run.not_waiting_for_that", f"Run {run.run_id} does not wait for the verifier's reads."
         )
     count = len(stimulus.reads)
     if run.budget.fits("tool_calls", count) < count:
         return ends.exhausted(run, "tool_calls")
+    amounts = {"tool_calls": count} if count else {}
+    share = metering.rows(run, count)
+    if share:
+        amounts["rows_scanned"] = share["rows_scanned"] * count
+    tokens = run.budget.left("model_tokens") if judging and verdicts.asks_critic(run) else None
+    if tokens is not None:
+        amounts["model_tokens"] = min(tokens, CRITIC_TOKENS_MAX)
+    lacks = next((name for name, amount in amounts.items() if amount <= 0), None)
+    if lacks is not None:
+        return ends.exhausted(run, lacks)
     return [
         event(
             "budget.reserved",
             {"reads": canon.encode(stimulus.reads)},
-            purpose="verification",
+            purpose=stimulus.purpose,
             wave=0,
-            amounts={"tool_calls": count} if count else {},
+            amounts=amounts,
         )
     ]
+
+
+def _awaits_checks(run: Run) -> bool:
+    return any(isinstance(order, PrepareChecks) for order in pending(run))
 
 
 def judged(run: Run, stimulus: Judged) -> list[Event]:
@@ -103,10 +130,30 @@ def judged(run: Run, stimulus: Judged) -> list[Event]:
     checks = _read(stimulus.checks)
     outcome, reason = _lowest(run, stimulus, checks)
     events, _ = _checked(run, checks)
-    events.append(_reached(run, outcome, reason, checks))
+    taken = {
+        "tool_calls": len(run.reads),
+        "rows_scanned": stimulus.rows,
+        "model_tokens": stimulus.tokens,
+        "cost": stimulus.cost,
+    }
+    events.append(_reached(run, outcome, reason, checks, _positive(taken)))
     if time_is_up(run, stimulus):
         return [*events, *ends.exhausted(run, "wall_seconds")]
-    return [*events, *verdicts.after_verdict(run, outcome, reason)]
+    word = "unverified" if _lacks_only_the_critic(run, stimulus, checks) else outcome
+    return [*events, *verdicts.after_verdict(run, word, reason)]
+
+
+def _lacks_only_the_critic(run: Run, stimulus: Judged, checks: Sequence[Check]) -> bool:
+    """Whether everything passed, and only the critic, whom the tier asks, said nothing."""
+    if not _critic_is_silent(run, checks) or stimulus.outcome == "fail":
+        return False
+    rest = [check for check in checks if check.kind != "critic"]
+    return judge(rest)[0] == "pass" and not _unseen(run, rest)
+
+
+def _critic_is_silent(run: Run, checks: Sequence[Check]) -> bool:
+    said = any(check.kind == "critic" and check.outcome != "not_run" for check in checks)
+    return verdicts.asks_critic(run) and not said
 
 
 def time_is_up(run: Run, stimulus: Stimulus) -> bool:
@@ -120,14 +167,30 @@ def _lowest(run: Run, stimulus: Judged, checks: Sequence[Check]) -> tuple[Verdic
     outcome, reason = (stimulus.outcome, stimulus.reason)
     if _RANK[own] > _RANK[outcome]:
         outcome, reason = own, why
-    checked = {check.step_id for check in checks}
-    unseen = [name for name, state in run.steps.items() if state.status in DONE and name not in checked]
+    unseen = _unseen(run, checks)
     if outcome == "pass" and unseen:
         return "inconclusive", f"Nobody checked the result of step {unseen[0]}."
+    if outcome == "pass" and _critic_is_silent(run, checks):
+        return "inconclusive", "The critic, whom the tier asks, gave no judgement."
     return outcome, reason
 
 
-def _reached(run: Run, outcome: Verdict, reason: str, checks: Sequence[Check]) -> Event:
+def _unseen(run: Run, checks: Sequence[Check]) -> list[str]:
+    """Results that no check looked at."""
+    checked = {check.step_id for check in checks if check.kind != "critic"}
+    return [name for name, state in run.steps.items() if state.status in DONE and name not in checked]
+
+
+def _critic(run: Run) -> str:
+    """Whether the critic was asked: ``asked``, ``none`` where the tier wants one and the package has none, ``off``."""
+    if verdicts.asks_critic(run):
+        return "asked"
+    return "none" if TIERS[run.mandate.tier].critic else "off"
+
+
+def _reached(
+    run: Run, outcome: Verdict, reason: str, checks: Sequence[Check], spent: Mapping[str, int]
+) -> Event:
     counts = {word: sum(check.outcome == word for check in checks) for word in ("pass", "fail", "not_run")}
     return event(
         "verdict.reached",
@@ -136,7 +199,9 @@ def _reached(run: Run, outcome: Verdict, reason: str, checks: Sequence[Check]) -
         passed=counts["pass"],
         failed=counts["fail"],
         not_run=counts["not_run"],
+        critic=_critic(run),
         tool_calls=len(run.reads),
+        spent=dict(spent),
     )
 
 
@@ -145,6 +210,6 @@ def verifier_lost(run: Run, stimulus: VerifierLost) -> list[Event]:
     reason = f"{stimulus.error.code}: {stimulus.error.message}"
     check = Check(check_id="verifier", kind="recompute", step_id="", outcome="not_run", reason=reason)
     return [
-        _reached(run, "inconclusive", reason, [check]),
+        _reached(run, "inconclusive", reason, [check], run.held),
         *verdicts.after_verdict(run, "inconclusive", reason),
     ]

@@ -1,0 +1,48 @@
+"""What a new start finds changed, and what that means for a run under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..plan.plan import ReadBack
+from . import ends, gates
+from .events import Event
+from .moment import Moment
+from .phases import Phase
+from .run import DONE, GONE, Run
+
+NAMED_MAX = 20  # what an event or a sentence names; the rest is attached
+
+
+def still_used(run: Run, tools: Iterable[str]) -> list[str]:
+    """Those of the tools that what is left of the run's plan calls: steps, and the read-backs of what was written."""
+    if run.plan is None or run.phase in (Phase.PLANNING, Phase.REPLAN_REQUIRED):
+        return []
+    needed: set[str] = set()
+    for step in run.plan.steps:
+        status = run.steps[step.step_id].status
+        if status not in DONE and status not in GONE:
+            needed.add(step.tool or "")
+        independent = step.verification.independent
+        if status not in GONE and isinstance(independent, ReadBack):
+            needed.add(independent.read_back.full_name)
+    return [name for name in tools if name in needed]
+
+
+def descriptors_changed(run: Run, tools: Sequence[str], unknown: bool) -> Event:
+    """The end of a run whose plan names tools that are not the same any more: never another tool under an old approval."""
+    text = f"Described differently now, or not granted any more: {', '.join(tools[:NAMED_MAX])}."
+    if unknown or any(state.status == "unknown" for state in run.steps.values()):
+        text += " A write was under way; nobody can say whether it happened."
+    valid = any(state.status in DONE for state in run.steps.values())
+    partial = run.plan is not None and run.plan.allow_partial and valid
+    return ends.end(
+        Phase.PARTIAL if partial else Phase.FAILED, "run.descriptors_changed", text, next_owner="person"
+    )
+
+
+def asked_anew(run: Run, moment: Moment, changed: Sequence[str]) -> Event:
+    """The open gate under a new id: who looked at it before looked at something else."""
+    assert run.gate is not None
+    names = list(changed[:NAMED_MAX])
+    return gates.ask(run, moment, run.gate.kind, run.gate.step_id, "changed", changed=names)
