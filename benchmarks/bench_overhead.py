@@ -24,6 +24,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import bench_package
+import measured_package
 from floors import floors
 from own_runtime import OwnRuntime, own_runtime
 
@@ -46,20 +47,27 @@ MEMORY_BYTES_TARGET = 1 << 30
 
 def measure(folder: Path, *, steps: int, rounds: int, quick: bool) -> dict[str, Any]:
     """Every figure; seconds unless the name says otherwise, medians over the rounds."""
+    load = os.getloadavg()[0]
     with own_runtime(str(folder)) as runtime:
         idle = memory(runtime)
         rows = _alternately(runtime, folder, steps, rounds)
-        shell = shell_seconds(runtime, 3 if quick else 15)
+        shell, shell_cpu = shell_seconds(runtime, 3 if quick else 15)
         floor = floors(runtime.home.run, quick=quick)
         after = memory(runtime)
     result: dict[str, Any] = {
         "question": "what a step costs on a warm runtime",
         "steps": steps,
         "rounds": rounds,
+        "load": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "processors": os.cpu_count(),
         "floor_us": floor,
         "chain": _chain(rows, steps),
         "level": _level(rows),
-        "shell": {"duly_runs_s": round(shell, 3), "target_s": SHELL_SECONDS_TARGET},
+        "shell": {
+            "duly_runs_s": round(shell, 3),
+            "cpu_s": round(shell_cpu, 3),
+            "target_s": SHELL_SECONDS_TARGET,
+        },
         "memory": {
             "idle_bytes": idle["bytes"],
             "processes": idle["processes"],
@@ -74,8 +82,8 @@ def measure(folder: Path, *, steps: int, rounds: int, quick: bool) -> dict[str, 
 def _alternately(runtime: OwnRuntime, folder: Path, steps: int, rounds: int) -> dict[str, list[float]]:
     """The measured seconds by name, one of each a round; the first round of each warms and is dropped."""
     descriptors = runtime.package.descriptors
-    chain = bench_package.chain(descriptors, steps)
-    level = bench_package.level(descriptors, LEVEL_READS, LEVEL_MS)
+    chain = measured_package.chain(descriptors, steps)
+    level = measured_package.level(descriptors, LEVEL_READS, LEVEL_MS)
     rows: dict[str, list[float]] = {}
 
     def note(**found: float) -> None:
@@ -85,18 +93,19 @@ def _alternately(runtime: OwnRuntime, folder: Path, steps: int, rounds: int) -> 
     with _others(folder, steps) as others:
         for number in range(rounds + 1):
             ours = runtime.run(chain)
-            note(chain_durable=ours.durable_s, chain_ended=ours.ended_s)
+            note(chain_durable=ours.durable_s, chain_ended=ours.ended_s, chain_cpu=ours.cpu_s)
             if "chain" in others:
-                note(chain_langgraph=others["chain"](f"chain-{number}"))
+                took, cpu = others["chain"](f"chain-{number}")
+                note(chain_langgraph=took, chain_langgraph_cpu=cpu)
             ours = runtime.run(level)
-            note(level_durable=ours.durable_s, level_ended=ours.ended_s, level_journal=ours.level_s)
+            note(level_durable=ours.durable_s, level_ended=ours.ended_s, level_journal=ours.journal_s)
             if "level" in others:
-                note(level_langgraph=others["level"](f"level-{number}"))
+                note(level_langgraph=others["level"](f"level-{number}")[0])
     return {name: values[1:] for name, values in rows.items()}
 
 
 @contextlib.contextmanager
-def _others(folder: Path, steps: int) -> Iterator[dict[str, Callable[[str], float]]]:
+def _others(folder: Path, steps: int) -> Iterator[dict[str, Callable[[str], tuple[float, float]]]]:
     """What duly is measured against: functions by name, none where LangGraph is not installed."""
     if importlib.util.find_spec("langgraph") is None:
         yield {}
@@ -112,11 +121,11 @@ def _others(folder: Path, steps: int) -> Iterator[dict[str, Callable[[str], floa
 
 def _chain(rows: dict[str, list[float]], steps: int) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "durable_us_per_step": round(statistics.median(rows["chain_durable"]) / steps * 1e6, 1),
-        "ended_us_per_step": round(statistics.median(rows["chain_ended"]) / steps * 1e6, 1),
+        f"{name}_us_per_step": round(statistics.median(rows[f"chain_{name}"]) / steps * 1e6, 1)
+        for name in ("durable", "ended", "cpu", "langgraph", "langgraph_cpu")
+        if f"chain_{name}" in rows
     }
     if "chain_langgraph" in rows:
-        found["langgraph_us_per_step"] = round(statistics.median(rows["chain_langgraph"]) / steps * 1e6, 1)
         found["ratio"] = _ratio(rows["chain_langgraph"], rows["chain_durable"])
         found["ratio_ended"] = _ratio(rows["chain_langgraph"], rows["chain_ended"])
     return found
@@ -142,16 +151,22 @@ def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
     return round(statistics.median(their / our for their, our in zip(theirs, ours, strict=True)), 2)
 
 
-def shell_seconds(runtime: OwnRuntime, tries: int) -> float:
-    """``duly runs`` from the start of its process to its end: the median of warm tries."""
+def shell_seconds(runtime: OwnRuntime, tries: int) -> tuple[float, float]:
+    """``duly runs`` from the start of its process to its end, and its processor time: medians of warm tries."""
     command = [sys.executable, "-P", "-m", "duly.cli.entry", "runs"]
     environment = {**os.environ, "DULY_HOME": str(runtime.home.root)}
     took = []
     for _ in range(tries + 1):
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), _children_cpu_seconds()
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took[1:])
+        took.append((time.perf_counter() - began, _children_cpu_seconds() - cpu))
+    wall, cpu = (statistics.median(column) for column in zip(*took[1:], strict=True))
+    return wall, cpu
+
+
+def _children_cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def memory(runtime: OwnRuntime) -> dict[str, int]:
@@ -175,15 +190,17 @@ def told(result: dict[str, Any]) -> list[str]:
     """The result as lines for a person."""
     chain, level, shell, size = (result[name] for name in ("chain", "level", "shell", "memory"))
     floor = ", ".join(f"{name.replace('_', ' ')} {value} us" for name, value in result["floor_us"].items())
+    before, behind = result["load"]
     lines = [
+        f"machine  {result['processors']} processors, load {before} before and {behind} behind",
         f"floor    {floor}",
         f"chain    {result['steps']} reads: {chain['durable_us_per_step']} us a step until durable,"
-        f" {chain['ended_us_per_step']} us with the verdict",
+        f" {chain['ended_us_per_step']} us with the verdict, {chain['cpu_us_per_step']} us of processor time",
     ]
     if "ratio" in chain:
         lines.append(
-            f"         LangGraph {chain['langgraph_us_per_step']} us a step: duly is {chain['ratio']} times as fast"
-            f" ({chain['ratio_ended']} with the verdict)"
+            f"         LangGraph {chain['langgraph_us_per_step']} us a step, {chain['langgraph_cpu_us_per_step']} us of"
+            f" processor time: duly is {chain['ratio']} times as fast ({chain['ratio_ended']} with the verdict)"
         )
     else:
         lines.append("         LangGraph is not installed: pip install 'duly[bench]' compares")
@@ -194,7 +211,7 @@ def told(result: dict[str, Any]) -> list[str]:
     if "ratio" in level:
         lines.append(f"         LangGraph {level['langgraph_s']} s: duly is {level['ratio']} times as fast")
     lines += [
-        f"shell    duly runs {shell['duly_runs_s']} s (target {shell['target_s']})",
+        f"shell    duly runs {shell['duly_runs_s']} s (target {shell['target_s']}), {shell['cpu_s']} s of processor time",
         f"memory   {size['idle_bytes'] / 2**20:.0f} MiB in {size['processes']} processes when idle"
         f" (target {size['target_bytes'] / 2**20:.0f}), {size['after_runs_bytes'] / 2**20:.0f} after the runs",
     ]

@@ -37,12 +37,14 @@ ray.shutdown()
 
 
 def floors(folder: Path, *, quick: bool, ray: bool = True) -> dict[str, float]:
-    """Microseconds by name: ``flush``, ``sign``, ``socket`` (a round trip of 1 KiB), ``ray_call`` (the same)."""
+    """Microseconds by name: ``flush``, ``sign``, ``socket`` (a round trip of 1 KiB), ``ray_call`` (the same), and
+    ``interpreter``, the start and end of a Python that does nothing."""
     tries = 50 if quick else 500
     found = {
         "flush": flush(folder, tries // 5),
         "sign": sign(tries),
         "socket": socket_round_trip(folder, tries),
+        "interpreter": interpreter(max(3, tries // 50)),
     }
     if ray:
         found["ray_call"] = ray_call(folder, tries)
@@ -93,6 +95,11 @@ def socket_round_trip(folder: Path, tries: int) -> float:
     return found
 
 
+def interpreter(tries: int) -> float:
+    """A process of this Python that does nothing, as a shell starts it."""
+    return _median(lambda: subprocess.run([sys.executable, "-P", "-c", ""], check=True), tries)
+
+
 _ECHO = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as sock:
@@ -117,7 +124,7 @@ def ray_call(folder: Path, tries: int) -> float:
 
 
 def _median(once: Callable[[], object], tries: int) -> float:
-    for _ in range(min(10, tries)):
+    for _ in range(min(3, tries)):
         once()
     took = []
     for _ in range(tries):

@@ -27,8 +27,8 @@ class Waited(TypedDict):
     waited: Annotated[list[int], operator.add]
 
 
-def chain(saver: SqliteSaver, count: int) -> Callable[[str], float]:
-    """Gives a function that runs the chain in a thread of a given name and says how many seconds it took."""
+def chain(saver: SqliteSaver, count: int) -> Callable[[str], tuple[float, float]]:
+    """Gives a function that runs the chain in a thread of a given name; its seconds and its processor's seconds."""
 
     def add_one(state: Counted) -> Counted:
         return {"value": state["value"] + 1}
@@ -39,20 +39,21 @@ def chain(saver: SqliteSaver, count: int) -> Callable[[str], float]:
     builder.add_conditional_edges("step", lambda state: "step" if state["value"] < count else END)
     graph = builder.compile(checkpointer=saver)
 
-    def run(thread: str) -> float:
+    def run(thread: str) -> tuple[float, float]:
         config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": count + 10}
+        cpu = time.process_time()
         began = time.perf_counter()
         out = graph.invoke({"value": 0}, config, durability="sync")
         took = time.perf_counter() - began
         if out["value"] != count:
             raise RuntimeError(f"the chain ended at {out['value']}")
-        return took
+        return took, time.process_time() - cpu
 
     return run
 
 
-def level(saver: SqliteSaver, count: int, milliseconds: int) -> Callable[[str], float]:
-    """Gives a function that runs the level and says how many seconds it took."""
+def level(saver: SqliteSaver, count: int, milliseconds: int) -> Callable[[str], tuple[float, float]]:
+    """Gives a function that runs the level; its seconds and its processor's seconds."""
 
     def wait(state: dict[str, int]) -> Waited:
         time.sleep(state["milliseconds"] / 1000)
@@ -67,14 +68,15 @@ def level(saver: SqliteSaver, count: int, milliseconds: int) -> Callable[[str], 
     builder.add_edge("wait", END)
     graph = builder.compile(checkpointer=saver)
 
-    def run(thread: str) -> float:
+    def run(thread: str) -> tuple[float, float]:
         config: Any = {"configurable": {"thread_id": thread}, "max_concurrency": count}
+        cpu = time.process_time()
         began = time.perf_counter()
         out = graph.invoke({"waited": []}, config, durability="sync")
         took = time.perf_counter() - began
         if len(out["waited"]) != count:
             raise RuntimeError(f"{len(out['waited'])} of {count} reads came back")
-        return took
+        return took, time.process_time() - cpu
 
     return run
 
