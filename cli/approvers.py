@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from duly.protocol.authority.signing import key_id
 from duly.protocol.machine.run import Run
-from duly.protocol.plan.manifest_toml import parse_manifest
-from duly.protocol.plan.package import MANIFEST_FILE
-from duly.protocol.plan.policy import Policy
-from duly.protocol.wire.errors import PackageError, StorageError
 from duly.storage.home import Home
 from duly.storage.keys import KeyRing
-from duly.storage.packages import PackageStore
 
 from .layout import count
 from .person import ROLE
@@ -22,28 +18,25 @@ NAMES_SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Approvers:
-    """``named`` are the policy's; ``None`` where its snapshot cannot be read. ``trusted`` are the names of known keys,
-    ``own`` those under which the key of this installation's person stands."""
+    """``named`` are the policy's, names or key ids. ``trusted`` are the names of known keys, ``own`` the names and the id
+    under which the key of this installation's person stands."""
 
-    named: tuple[str, ...] | None
+    named: tuple[str, ...]
     trusted: tuple[str, ...]
     own: frozenset[str]
 
     def to_data(self) -> dict[str, Any]:
-        """For a script: who may decide, and whether that is because the policy says so."""
+        """For a script: who may decide, whether because the policy says so, and whether that is whoever asks."""
         names = self.named or self.trusted
         return {
             "names": list(names),
             "by_policy": bool(self.named),
-            "known": self.named is not None,
             "you": bool(self.own.intersection(names)),
         }
 
     def text(self) -> str:
-        if self.named is None:
-            return "people whom the policy names (its snapshot cannot be read here)"
         if self.named:
-            missing = [name for name in self.named if name not in self.trusted]
+            missing = [name for name in self.named if name not in (*self.trusted, *self.own)]
             lacks = f"; no key is known here of {', '.join(missing)}" if missing else ""
             return f"{' or '.join(map(self._shown, self.named))}, by the policy of the package{lacks}"
         names = ", ".join(map(self._shown, self.trusted[:NAMES_SHOWN_MAX]))
@@ -58,19 +51,11 @@ class Approvers:
 
 def approvers_of(home: Home, run: Run) -> Approvers:
     """Who may decide a gate of a run."""
-    policy = policy_of(home, run)
     ring = KeyRing(home.keys)
     keys = ring.people()
+    own: set[str] = set()
     if (home.keys / "public" / f"{ROLE}.pub").exists():
-        keys = {ROLE: ring.public(ROLE), **{name: key for name, key in keys.items() if name != ROLE}}
-    own = frozenset(name for name, key in keys.items() if key == keys.get(ROLE))
-    return Approvers(None if policy is None else tuple(policy.approvers), tuple(keys), own)
-
-
-def policy_of(home: Home, run: Run) -> Policy | None:
-    """The policy of the snapshot that a run works with, ``None`` where it is gone or damaged."""
-    try:
-        files = PackageStore(home.packages).get(run.mandate.package)
-        return parse_manifest(files[MANIFEST_FILE], MANIFEST_FILE).policy
-    except (PackageError, StorageError, KeyError):
-        return None
+        mine = ring.public(ROLE)
+        keys = {ROLE: mine, **{name: key for name, key in keys.items() if name != ROLE}}
+        own = {key_id(mine), *(name for name, key in keys.items() if key == mine)}
+    return Approvers(tuple(run.policy.approvers), tuple(keys), frozenset(own))

@@ -28,6 +28,7 @@ from duly.protocol.machine.effects import (
     Draft,
     Judge,
     LookUpPlan,
+    PrepareChecks,
     PrepareVerification,
 )
 from duly.protocol.machine.run import Run
@@ -53,6 +54,7 @@ from duly.protocol.machine.stimuli import (
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Plan
+from duly.protocol.plan.policy import Policy
 from duly.protocol.plan.request import Binding, Question, Request
 from duly.protocol.plan.scope import Scope
 from duly.protocol.wire import canon
@@ -157,6 +159,7 @@ class ScriptedHarness:
     home: Home
     plan: Callable[[str], Plan] = reading_plan
     ask: bool = False
+    policy: Policy = field(default_factory=Policy)
     publish: Callable[[dict[str, Any]], None] = lambda event: None
     runs: dict[str, Run] = field(default_factory=dict)
     effects: list[Any] = field(default_factory=list)
@@ -189,6 +192,8 @@ class ScriptedHarness:
                 descriptors=descriptors,
                 digests={"policy": ""},
                 capabilities=["rank sales"],
+                policy=self.policy,
+                from_run=mandate.from_run or "",
                 plan=plan,
             ),
         )
@@ -302,6 +307,8 @@ class ScriptedHarness:
                 return ChecksReturned(**moment, checks=checks)
             case PrepareVerification():
                 return ReadsWanted(**moment, reads=[])
+            case PrepareChecks():
+                return ReadsWanted(**moment, reads=[], purpose="checks")
             case Judge():
                 return Judged(
                     **moment,
