@@ -166,6 +166,7 @@ class AskJudgement(Model):
     steps: list[StepOutput]
     only: list[str] | None = None
     missing: list[str] = Field(default_factory=list)
+    stated: list[str] = Field(default_factory=list)
     grants: bytes | None = None
     reads: list[GrantedRead] = Field(default_factory=list)
 

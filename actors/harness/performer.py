@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from duly.protocol.authority.plan_entry import PlanEntry
@@ -67,16 +68,22 @@ class Performer:
         self._verification = verification
         self._questions = questions
         self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: dict[tuple[str, ...], asyncio.TimerHandle] = {}
         self.post: Post = lambda run_id, make: None
         self.verdict_seq: Callable[[str], int] = lambda run_id: 0
 
     def perform(self, run: Run, order: effects.Order) -> None:
         """Starts an order; its answer arrives in the mailbox."""
+        if isinstance(order, effects.Wake):
+            self._wake(run, order)
+            return
         task = asyncio.get_running_loop().create_task(self._perform(run, order))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,36 +98,36 @@ class Performer:
     async def _one(self, run: Run, order: effects.Order) -> None:
         match order:
             case effects.Bind():
-                await self._answer(run, self._bind(run, order))
+                await self._answer(run, order, self._bind(run, order))
             case effects.LookUpPlan():
-                await self._answer(run, self._look_up(run, order))
+                await self._answer(run, order, self._look_up(run, order))
             case effects.Draft():
-                await self._answer(run, self._draft(run, order))
+                await self._answer(run, order, self._draft(run, order))
             case effects.Dispatch():
                 await self._dispatcher.run(run, order, self.post)
             case effects.Probe():
-                await self._answer(run, self._questions.probe(run, order))
+                await self._answer(run, order, self._questions.probe(run, order))
             case effects.JudgePolicy():
-                await self._answer(run, self._questions.policy(run, order))
+                await self._answer(run, order, self._questions.policy(run, order))
             case effects.PrepareChecks():
-                await self._answer(run, self._verification.prepare_checks(run, order))
+                await self._answer(run, order, self._verification.prepare_checks(run, order))
             case effects.CheckSteps():
-                await self._answer(run, self._verification.check(run, order))
+                await self._answer(run, order, self._verification.check(run, order))
             case effects.PrepareVerification():
-                await self._answer(run, self._verification.prepare(run))
+                await self._answer(run, order, self._verification.prepare(run))
             case effects.Judge():
-                await self._answer(run, self._verification.judge(run, order))
+                await self._answer(run, order, self._verification.judge(run, order))
             case effects.StorePlan():
                 await self._store(run, order)
             case effects.CancelCalls():
                 await self._cancel(run)
-            case effects.Wake():
-                await self._wake(run, order)
             case _:
                 raise TypeError(order)
 
-    async def _answer(self, run: Run, making: Coroutine[Any, Any, Make]) -> None:
-        self.post(run.run_id, await making)
+    async def _answer(self, run: Run, order: effects.Order, making: Coroutine[Any, Any, Make]) -> None:
+        """Posts an answer under the key of its order, so that one to an older question is told apart."""
+        make, key = await making, order.key
+        self.post(run.run_id, lambda now, fresh: replace(make(now, fresh), order=key))
 
     async def _bind(self, run: Run, order: effects.Bind) -> Make:
         async def ask() -> Make:
@@ -217,9 +224,19 @@ class Performer:
             if isinstance(problem, BaseException):
                 log.warning("an executor did not cancel run %s: %s", run.run_id, problem)
 
-    async def _wake(self, run: Run, order: effects.Wake) -> None:
-        await asyncio.sleep(max(0, order.at_ms - self._clock.now_ms()) / 1000)
-        self.post(run.run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
+    def _wake(self, run: Run, order: effects.Wake) -> None:
+        """Sets a timer; one of the same key is set anew. A timer that nobody needs any more changes nothing."""
+        key = (run.run_id, *order.key)
+        before = self._timers.pop(key, None)
+        if before is not None:
+            before.cancel()
+        wait = max(0, order.at_ms - self._clock.now_ms()) / 1000
+
+        def ring() -> None:
+            self._timers.pop(key, None)
+            self.post(run.run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
+
+        self._timers[key] = asyncio.get_running_loop().call_later(wait, ring)
 
     async def _again(self, ask: Callable[[], Awaitable[Make]], give_up: Callable[[DulyError], Make]) -> Make:
         try:

@@ -110,6 +110,11 @@ class VerifierService:
         found = [check for step in material.plan.steps for check in self._step_checks(material, step)]
         read, rows = await self._run(body, blobs)
         found += self._independent(material, read)
+        found += [
+            _not_run(material.plan.step(name), f"stated:{name}", "only a person's word says that it happened")
+            for name in body.stated
+            if body.only is None or name in body.only
+        ]
         outcome, reason = verdict.judge(found)
         return Reply(
             JudgementGiven(
