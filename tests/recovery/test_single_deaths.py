@@ -211,19 +211,34 @@ class TestWrites:
         assert len(held.sink) == 1
         assert essence(outcome) == noted
 
-    @pytest.mark.parametrize("role", ["host write", "Harness"])
-    def test_what_cannot_be_told_from_a_repetition_is_never_repeated(self, runtime, held, role):
-        """Nobody knows whether it happened: a person is asked, with the evidence."""
+    def test_what_cannot_be_told_from_a_repetition_is_never_repeated(self, runtime, held):
+        """Its host died with the only word of it: a person is asked, with the evidence."""
         held.hold("send")
         command = runtime.begin("run", str(PACKAGE), "send it", "--json", *FREE)
         held.arrived()
-        kill(runtime.pid(role))
+        kill(runtime.pid("host write"))
         held.release("send")
         outcome = runtime.finish(command)
         assert (outcome.code, outcome.result["phase"]) == (7, "WAITING_INPUT")
         assert "step.outcome_unknown" in outcome.kinds()
         assert held.sink == ["sent LEFT"]
-        run_id = outcome.result["run_id"]
-        answered = runtime.duly("answer", run_id, outcome.result["needs"]["choices"][0], "--json")
-        assert answered.code in (0, 4) and held.sink == ["sent LEFT"]
+        needs = outcome.result["needs"]
+        answered = runtime.duly("answer", outcome.result["run_id"], needs["choices"][0], "--json")
+        assert answered.code == 0 and held.sink == ["sent LEFT"]
+        runtime.verified()
+
+    @pytest.mark.parametrize(
+        ("role", "name"),
+        [("Harness", ""), ("Executor", "executor-node-1-0"), ("Executor", "executor-node-1-1")],
+    )
+    def test_a_host_that_lives_knows_what_it_did(self, runtime, held, role, name):
+        """The effect goes on without those who ordered it, and its result is fetched from its host: not run again."""
+        held.hold("send")
+        command = runtime.begin("run", str(PACKAGE), "send it", "--json", *FREE)
+        held.arrived()
+        kill(runtime.pid(role, name))
+        held.release("send")
+        outcome = runtime.finish(command)
+        assert (outcome.code, outcome.result["phase"]) == (0, "COMPLETED")
+        assert held.sink == ["sent LEFT"] and "step.outcome_unknown" not in outcome.kinds()
         runtime.verified()
