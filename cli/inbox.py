@@ -19,16 +19,29 @@ from .records import Records
 
 WAITING = ("WAITING_APPROVAL", "WAITING_INPUT")
 DIFFERENCE_LINES_MAX = 12  # of a list; `duly inbox RUN` shows all of it
+WHY = {
+    "always": "every plan waits here",
+    "arguments": "its arguments are known only now",
+    "changed": "what was shown before has changed",
+    "consequential": "it changes something, or reads what is sensitive",
+    "cost": "its estimate is above the cost line",
+    "edited": "a person edited the plan",
+    "expired": "the approval has expired",
+    "sensitive": "it reads a sensitive source",
+    "wider_scope": "it reaches further than what was approved",
+}
 _EFFECTS = {"read": "reads", "write": "WRITES", "external": "LEAVES THE SYSTEM"}
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One run that waits, since when (milliseconds of wall time), and who may decide its gate."""
+    """One run that waits, since when (milliseconds of wall time), who may decide its gate, and what changed since the same
+    was asked before."""
 
     run: Run
     since_ms: int
     approvers: Approvers
+    changed: tuple[str, ...] = ()
 
 
 def inbox(home: Home, name: str | None, *, json: bool = False) -> int:
@@ -61,8 +74,9 @@ def _ids(records: Records, name: str | None) -> list[str]:
 def _waiting(home: Home, records: Records, run_id: str) -> Waiting:
     run, record = records.run(run_id)
     asked = {"gate.asked", "input.asked"}
-    since = next((one.time_ms for one in reversed(record) if one.event.kind in asked), run.submitted_ms)
-    return Waiting(run, since, approvers_of(home, run))
+    last = next((one for one in reversed(record) if one.event.kind in asked), record[0])
+    changed = last.event.facts.get("changed") or ()
+    return Waiting(run, last.time_ms, approvers_of(home, run), tuple(map(str, changed)))
 
 
 def entry(waiting: Waiting) -> dict[str, Any]:
@@ -85,6 +99,7 @@ def entry(waiting: Waiting) -> dict[str, Any]:
             "kind": view.kind,
             "step_id": view.step_id,
             "reason": run.gate.reason,
+            "changed": list(waiting.changed),
             "tools": sorted({step.tool for step in view.steps.values()}),
             "text": view.text,
             "shown": view.shown,
@@ -117,6 +132,18 @@ def what(run: Run) -> str:
     return f"{of}: {'; '.join(acts) or 'it changes nothing'}"
 
 
+def why(waiting: Waiting) -> str:
+    """Why a gate asks, in a few words."""
+    gate = waiting.run.gate
+    reason = "" if gate is None else gate.reason
+    return WHY.get(reason, reason) + (f": {', '.join(waiting.changed)}" if waiting.changed else "")
+
+
+def _why_lines(waiting: Waiting) -> list[str]:
+    reason = why(waiting)
+    return labelled("why", reason) if reason else []
+
+
 def difference(run: Run) -> str | None:
     """What a plan that waits changes against the one before it, ``None`` for a first plan and for a step."""
     if run.gate is None or run.gate.kind != "plan" or run.previous_plan is None or run.plan is None:
@@ -135,6 +162,7 @@ def _lines(waiting: list[Waiting]) -> list[str]:
         if run.gate is not None:
             lines += labelled("for", one.approvers.text())
             lines += labelled("approval", f"of {what(run)}")
+            lines += _why_lines(one)
             lines += _difference_lines(run)
             lines += labelled("look", f"duly inbox {run.run_id}")
             lines += labelled("decide", _decide(run))
@@ -161,6 +189,7 @@ def _exactly(waiting: Waiting) -> list[str]:
     if run.gate is None:
         return [*lines, *labelled("request", run.request.text), *_question(run)]
     lines += labelled("for", waiting.approvers.text())
+    lines += _why_lines(waiting)
     return [*lines, "", *gates.view(run).text.splitlines(), "", *labelled("decide", _decide(run))]
 
 

@@ -111,7 +111,12 @@ def needs_lines(needs: Any) -> list[str]:
         question = question.get("text")
     if question:
         lines += labelled("question", str(question))
-    for label, name in (("done", "done"), ("missing", "missing"), ("choices", "choices")):
+    for label, name in (
+        ("done", "done"),
+        ("would run", "shadowed"),
+        ("missing", "missing"),
+        ("choices", "choices"),
+    ):
         lines += _listed(label, needs.get(name))
     return lines
 

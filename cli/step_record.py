@@ -162,13 +162,14 @@ def _signed(records: Records, version: int, one: Recorded, keys: Mapping[str, by
     envelope = records.artifact_bytes(one.run_id, one.event.artifacts["receipt"])
     if envelope is None:
         return Signed(version, node, None, "log.artifact_missing")
-    wanted = (one.event.facts.get("step_id"), one.event.facts.get("attempt"))
+    step_id, attempt = one.event.facts.get("step_id"), one.event.facts.get("attempt")
     try:
         documents, _ = Receipt.open_all(envelope, keys)
     except DulyError as error:
         return Signed(version, node, None, error.code)
     for receipt in documents:
-        if (receipt.step_id, receipt.attempt) == wanted and receipt.run_id == one.run_id:
+        same = receipt.step_id == step_id and receipt.run_id == one.run_id
+        if same and attempt in (None, receipt.attempt):  # a probe has no attempt of its own
             return Signed(version, node, receipt, "")
     return Signed(version, node, None, "receipt.other_grant")
 

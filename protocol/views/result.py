@@ -95,7 +95,9 @@ def _partial(run: Run) -> dict[str, Any]:
     report = report_of(run)
     missing = [name for name, state in run.steps.items() if state.status in GONE or state.status == "pending"]
     open_checks = [str(check["check_id"]) for check in run.checks if check["outcome"] == "not_run"]
+    shadowed = [name for name, state in run.steps.items() if state.status == "shadowed"]
     return {
+        **({"shadowed": shadowed} if shadowed else {}),
         "done": [name for name, state in run.steps.items() if state.status in DONE],
         "missing": missing + open_checks,
         "choices": [*(choice.text for choice in (report.choices if report else ())), _continuation(run)],
