@@ -12,7 +12,7 @@ WORKERS = 2
 REQUEST = On-time arrivals fell in June compared with May. Find the cause and recommend what to do.
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv with duly, the demo's data and the tools; offline and instant when nothing changed
 	@:
@@ -32,6 +32,9 @@ test: setup ## Run all tests (SUITES=DIR adds the public suites, TESTS=tests/pro
 	@suites="$(SUITES)"; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $${suites:+"--suites=$$suites"} $(TESTS)
 
+kill-matrix: setup ## Kill every process at every journal boundary of real runs, count effects, write docs/kill-matrix.md
+	@$(BIN)/python tests/recovery/kill_matrix.py --write docs/kill-matrix.md
+
 check: setup ## Lint, formatting, types and layers
 	@status=0; \
 	$(BIN)/ruff check . || status=1; \
@@ -50,4 +53,4 @@ format: setup ## Format the source
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist src/duly.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup demo test check docs format clean
+.PHONY: help setup demo test kill-matrix check docs format clean

@@ -16,6 +16,8 @@ from duly.protocol.wire.limits import (
     ACTOR_IDLE_SECONDS,
     ACTOR_LOOK_SECONDS_MAX,
     ACTOR_RETURNS_SECONDS_MAX,
+    EXECUTOR_HEARD_SECONDS,
+    EXECUTOR_SILENT_SECONDS_MAX,
     EXECUTORS_LOOKED_UP_SECONDS,
 )
 
@@ -53,15 +55,30 @@ class RayTransport:
     ) -> Parcel:
         name = await self._choose(role, index, node)
         try:
-            parcel: Parcel = await self._handle(name).handle.remote(envelopes, blobs)
-        except (RayError, ValueError) as error:
-            # Died or unreachable: whether the call was executed nobody can say.
+            answer = self._handle(name).handle.remote(envelopes, blobs)
+            parcel: Parcel = await (self._watched(name, answer) if role == "executor" else answer)
+        except (RayError, ValueError, TimeoutError) as error:
+            # Died, frozen or unreachable: whether the call was executed nobody can say.
             self._lose(name, error)
             raise RuntimeFault(
                 "runtime.actor_lost", f"The {role} went away ({type(error).__name__})."
             ) from None
         self._heard[name] = time.monotonic()
         return parcel
+
+    async def _watched(self, name: str, answer: Any) -> Parcel:
+        """The answer of an executor that may work for long. Raises ``TimeoutError`` once it is silent: frozen, or cut off.
+
+        Ray notices neither for minutes. What it was given it may still use, so its effects are settled by another one.
+        """
+        call: asyncio.Future[Parcel] = asyncio.ensure_future(_awaited(answer))
+        try:
+            while not (await asyncio.wait([call], timeout=EXECUTOR_HEARD_SECONDS))[0]:
+                if await self._asked(name, EXECUTOR_SILENT_SECONDS_MAX) is None and not call.done():
+                    raise TimeoutError
+            return call.result()
+        finally:
+            call.cancel()
 
     async def processes(self) -> list[dict[str, Any]]:
         """Role, name and process id of every actor that answers now."""
@@ -107,17 +124,20 @@ class RayTransport:
             return False
         if time.monotonic() - self._heard.get(name, 0.0) < ACTOR_IDLE_SECONDS:
             return True
-        if await self._asked(name) is not None:
+        patience = (
+            EXECUTOR_SILENT_SECONDS_MAX if name.startswith(EXECUTOR_PREFIX) else ACTOR_RETURNS_SECONDS_MAX
+        )
+        if await self._asked(name, patience) is not None:
             return True
         self._lose(name, None)
         return False
 
-    async def _asked(self, name: str) -> dict[str, Any] | None:
+    async def _asked(
+        self, name: str, seconds_max: float = ACTOR_RETURNS_SECONDS_MAX
+    ) -> dict[str, Any] | None:
         """What an actor says of itself, ``None`` where it does not answer."""
         try:
-            said: dict[str, Any] = await asyncio.wait_for(
-                self._handle(name).process.remote(), ACTOR_RETURNS_SECONDS_MAX
-            )
+            said: dict[str, Any] = await asyncio.wait_for(self._handle(name).process.remote(), seconds_max)
         except (RayError, ValueError, TimeoutError):
             self._handles.pop(name, None)
             return None
@@ -148,3 +168,8 @@ class RayTransport:
         if handle is None:
             handle = self._handles[name] = ray.get_actor(name, namespace=self._namespace)
         return handle
+
+
+async def _awaited(answer: Any) -> Parcel:
+    parcel: Parcel = await answer
+    return parcel

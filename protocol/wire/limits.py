@@ -147,6 +147,8 @@ ACTOR_IDLE_SECONDS = (
 )
 ACTOR_LOOK_SECONDS_MAX = 1  # between two looks for an actor that is away; Ray says nothing when it is back
 ACTOR_RETURNS_SECONDS_MAX = 60  # Ray starts an actor again in seconds; a busy machine takes ten times as long
+EXECUTOR_HEARD_SECONDS = 2  # at work for longer, an executor is asked whether it still lives
+EXECUTOR_SILENT_SECONDS_MAX = 15  # then it counts as frozen; a busy machine delays an answer by less
 EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this much later
 HOST_RETURNS_SECONDS_MAX = 30  # the supervisor starts a host again within its backoff and its start
 SETTLE_AGAIN_SECONDS = 1  # between two questions to a write host that cannot say yet what became of an effect
