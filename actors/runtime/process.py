@@ -10,7 +10,7 @@ import resource
 from .settings import Settings
 
 LOG_BYTES_MAX = 4 << 20
-COLLECT_AFTER_ALLOCATIONS = 20_000  # Python's own 700 is for programs that make one object at a time
+COLLECT_AFTER_ALLOCATIONS = 50_000  # Python's own 700 is for programs that make one object at a time
 
 
 def begin(settings: Settings, role: str) -> None:

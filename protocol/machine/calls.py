@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..authority.grant import arguments_digest
+from ..authority.grant import arguments_digest, arguments_digest_of
 from ..plan import refs
 from ..plan.plan import Step
 from ..plan.schedule import dependencies
@@ -23,21 +23,35 @@ def resolved(
     ``plan.bad_arguments`` where the values do not go together into one message.
     """
     contract = step.tool_contract
+    if keep and all(name in keep for name in refs.steps_of(contract.arguments)):
+        return contract.arguments  # as most steps of a segment have it
     arguments = refs.resolve(contract.arguments, Outputs(run) if outputs is None else outputs, keep)
     if arguments is not contract.arguments:
-        try:
-            canon.encode(arguments)
-        except WireError as error:
-            raise PlanError("plan.bad_arguments", error.message, place=error.place) from None
+        _encoded(arguments)
     return arguments
+
+
+def resolved_digest(step: Step, outputs: Mapping[str, Any]) -> str:
+    """The digest of a step's resolved arguments. Raises as ``resolved`` does."""
+    return arguments_digest_of(_encoded(refs.resolve(step.tool_contract.arguments, outputs)))
+
+
+def _encoded(arguments: Any) -> bytes:
+    try:
+        return canon.encode(arguments)
+    except WireError as error:
+        raise PlanError("plan.bad_arguments", error.message, place=error.place) from None
 
 
 def step_key(step: Step, arguments: Any) -> str:
     """What makes two calls the same: tool, descriptor, resolved arguments."""
+    return key_of(step, arguments_digest(arguments))
+
+
+def key_of(step: Step, digest: str) -> str:
+    """The key of a step by the digest of its resolved arguments."""
     tool = step.tool_contract.tool
-    return canon.digest(
-        "call", [step.tool or "", tool.descriptor if tool else "", arguments_digest(arguments)]
-    )
+    return canon.digest("call", [step.tool or "", tool.descriptor if tool else "", digest])
 
 
 def literal_key(step: Step) -> str:

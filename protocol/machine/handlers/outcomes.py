@@ -6,7 +6,6 @@ from collections import ChainMap
 from collections.abc import MutableMapping
 from typing import Any
 
-from ...authority.grant import arguments_digest
 from ...plan.plan import Step
 from ...wire import canon
 from ...wire.errors import PlanError, WireError
@@ -80,9 +79,14 @@ def _settled(
     run: Run, outcome: StepOutcome, known: MutableMapping[str, Any], broken: bool, stimulus: Stimulus
 ) -> Event:
     step = run.step(outcome.step_id)
-    key = calls.key_now(run, step, known)
+    arguments, unmet = "", None
+    try:
+        arguments = calls.resolved_digest(step, known)
+    except PlanError as error:
+        unmet = error
+    key = calls.key_of(step, arguments) if arguments else ""
     if outcome.outcome == "ok":
-        problem = _problem(run, step, outcome, known)
+        problem = (unmet.code, unmet.message) if unmet else _problem(outcome, arguments, known)
         if problem is None:
             return _success(outcome, key)
         if not run.reads_only(step.step_id):
@@ -96,18 +100,15 @@ def _settled(
     return _failure(run, step, outcome, key, broken, stimulus)
 
 
-def _problem(
-    run: Run, step: Step, outcome: StepOutcome, known: MutableMapping[str, Any]
-) -> tuple[str, str] | None:
+def _problem(outcome: StepOutcome, arguments: str, known: MutableMapping[str, Any]) -> tuple[str, str] | None:
     """What keeps a result that came back from being one, as code and sentence."""
     if outcome.output is None:
         return "tool.no_output", "The host named no output."
+    if outcome.arguments != arguments:
+        return "receipt.args_mismatch", "The host ran other arguments."
     try:
-        arguments = calls.resolved(run, step, known)
-        if outcome.arguments != arguments_digest(arguments):
-            return "receipt.args_mismatch", "The host ran other arguments."
-        known[step.step_id] = read_output(outcome.output)
-    except (PlanError, WireError) as error:
+        known[outcome.step_id] = read_output(outcome.output)
+    except WireError as error:
         return error.code, error.message
     return None
 
