@@ -21,6 +21,8 @@ OUTCOMES: Mapping[str, tuple[str, str, str]] = {
     "failed": ("bad", "cross", "failed"),
     "degraded": ("dim", "dash", "degraded"),
     "skipped": ("dim", "dash", "skipped"),
+    "shadowed": ("dim", "dash", "would have run"),
+    "abandoned": ("dim", "dash", "given up"),
     "unknown": ("ask", "question", "outcome unknown"),
     "started": ("busy", "ring", "running"),
     "retrying": ("busy", "ring", "to be retried"),

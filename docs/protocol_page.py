@@ -63,8 +63,8 @@ def _head() -> Iterator[str]:
 def _phases() -> Iterator[str]:
     yield from ("", "## Phases", "")
     yield from page.prose(
-        "A run is what replaying its events gives. It is in one phase; events of these kinds lead to another (or to the "
-        "same again). All other kinds leave the phase as it is, and after an end only late results are recorded."
+        "A run is what replaying its events gives. It is in one phase; events of these kinds lead to another. All "
+        "other kinds leave the phase as it is, and after an end only late results are recorded."
     )
     yield from ("", "```mermaid", "stateDiagram-v2")
     for (before, after), kinds in sorted(_edges().items()):
@@ -85,7 +85,7 @@ def _edges() -> dict[tuple[str, str], list[str]]:
     for kind, moves in MOVES.items():
         for before, afters in moves.items():
             for after in afters:
-                if kind != "run.ended" or before == Phase.VERIFYING:
+                if before != after and (kind != "run.ended" or before == Phase.VERIFYING):
                     found.setdefault((str(before), str(after)), []).append(kind)
     return found
 

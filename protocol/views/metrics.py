@@ -17,9 +17,10 @@ Count = tuple[int, int]  # numerator, denominator
 Record = Sequence[Told]
 NAMED_MAX = 5  # runs that are named for each metric that they lower
 
-_DECISIONS = frozenset(
-    ("plan.approved", "step.approved", "plan.rejected", "plan.edited", "guidance.given", "objective.amended")
-)
+_DECISIONS = frozenset(("plan.approved", "step.approved", "plan.rejected", "plan.edited", "input.given"))
+_OTHER_WAYS = frozenset(
+    ("gate.guided", "run.amended")
+)  # codes of the replans by which a person settles what is open
 _NEW_MATTER = frozenset(("plan.drafted", "plan.edited", "objective.amended"))
 _WAITING = frozenset((Phase.WAITING_APPROVAL, Phase.WAITING_INPUT))
 
@@ -110,7 +111,7 @@ def effective_step_rate(record: Record) -> Count:
     failed: set[tuple[int, str]] = set()
     for told in record:
         kind, facts = told.event.kind, told.event.facts
-        if kind == "plan.drafted":
+        if kind in ("plan.drafted", "plan.edited"):
             version += 1
         elif kind == "step.started":
             ran += 1
@@ -154,12 +155,17 @@ def escalation_quality(record: Record) -> Count:
             if open_matter in decided:  # the word of the first time did not help
                 good -= 1
                 decided.remove(open_matter)
-        elif open_matter is not None and (kind in _DECISIONS or kind == "input.given"):
+        elif open_matter is not None and kind in _DECISIONS:
             over += 1
             if facts.get("said") != "give up":
                 good += 1
                 decided.append(open_matter)
             open_matter = None
+        elif open_matter is not None and kind == "replan.triggered":
+            settled = (
+                facts["code"] in _OTHER_WAYS
+            )  # else something changed, and nobody needs to decide any more
+            good, over, open_matter = good + settled, over + settled, None
         elif open_matter is not None and kind == "run.ended":
             over += 1
             open_matter = None

@@ -26,6 +26,7 @@ class _State:
     epoch: int = -1
     reserved: int = 0
     started: int = 0
+    stalled: bool = False
     under_way: dict[str, tuple[int, int]] = field(default_factory=dict)  # step -> attempt, wave
 
 
@@ -68,8 +69,9 @@ def _started(state: _State, facts: Facts) -> bool:
 
 
 def _returned(state: _State, facts: Facts) -> bool:
-    """An outcome is of exactly the call that is under way; one that could not be made has no wave."""
-    if "wave" not in facts:
+    """An outcome is of exactly the call that is under way; one that could not be made has no wave, and what a probe
+    found to have happened was under way before."""
+    if "wave" not in facts or facts.get("probed"):
         return facts["step_id"] not in state.under_way
     return state.under_way.pop(facts["step_id"], None) == (facts["attempt"], facts["wave"])
 
@@ -80,11 +82,22 @@ def _unknown(state: _State, facts: Facts) -> bool:
 
 
 def _resumed(state: _State, facts: Facts) -> bool:
-    """A higher epoch each time; what was under way is not any more."""
-    higher = facts["epoch"] > state.epoch
-    state.epoch = facts["epoch"]
+    """A higher epoch each time, save where nothing could go on under the last one; what was under way is not any more."""
+    follows_on = facts["epoch"] > state.epoch or (state.stalled and facts["epoch"] == state.epoch)
+    state.epoch, state.stalled = facts["epoch"], False
     state.under_way.clear()
-    return bool(higher)
+    return bool(follows_on)
+
+
+def _stalled(state: _State, facts: Facts) -> bool:
+    state.stalled = True
+    return True
+
+
+def _given_up(state: _State, facts: Facts) -> bool:
+    """Another objective: nobody waits for what is under way."""
+    state.under_way.clear()
+    return True
 
 
 _RULES: Mapping[str, Callable[[_State, Facts], bool]] = {
@@ -94,6 +107,8 @@ _RULES: Mapping[str, Callable[[_State, Facts], bool]] = {
     "step.failed": _returned,
     "step.outcome_unknown": _unknown,
     "run.resumed": _resumed,
+    "run.stalled": _stalled,
+    "objective.amended": _given_up,
 }
 
 
@@ -127,7 +142,7 @@ def keeps_to_plan(record: Sequence[Told]) -> tuple[int, int]:
 
 def duplicated_effects(record: Sequence[Told]) -> list[str]:
     """Keys of calls whose effect is recorded more often than a plan asked for it: succeeded on a write host, stated by
-    a person to have happened, or come back late after a person stated that it had not.
+    a person to have happened, or come back late after a person, or a probe, said that it had not.
 
     Two steps of one plan that make the same call are two effects that somebody approved.
     """
@@ -147,6 +162,8 @@ def duplicated_effects(record: Sequence[Told]) -> list[str]:
         elif kind == "step.outcome_stated":
             said = unknown.get(step, "")
             key, denied[step] = (said, "") if facts["said"] == "happened" else ("", said)
+        elif kind == "step.probed" and facts["outcome"] == "did_not_happen":
+            denied[step] = unknown.get(step, "")
         elif kind == "step.late_result" and facts["outcome"] == "ok":
             key = denied.get(step, "")
         if key:

@@ -38,7 +38,9 @@ MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "verification.started": _to([Phase.VERIFYING], Phase.READY, Phase.RUNNING),
     "replan.triggered": {
         **_to([Phase.PLANNING], *_OPEN),  # another objective
-        **_to([Phase.PLANNING, Phase.REPLAN_REQUIRED], *_WORKING, Phase.REPLAN_REQUIRED, Phase.WAITING_APPROVAL),
+        **_to(
+            [Phase.PLANNING, Phase.REPLAN_REQUIRED], *_WORKING, Phase.REPLAN_REQUIRED, Phase.WAITING_APPROVAL
+        ),
     },
     "replan.refused": {
         **{phase: frozenset([phase]) for phase in _OPEN},
