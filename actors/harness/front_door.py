@@ -22,6 +22,7 @@ from duly.protocol.wire.limits import FRONT_DOOR_CONNECTIONS_MAX
 
 log = logging.getLogger("duly")
 Answer = Mapping[str, Any]
+WRITE_BYTES = 1 << 18  # as much as the other end reads at once
 
 
 class Desk(Protocol):
@@ -84,24 +85,23 @@ class FrontDoor:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         parser = FrameParser()
+        answers = _Answers(writer)
         while data := await reader.read(READ_BYTES):
             try:
                 for message, _ in parser.feed(data):
-                    await self._request(message, reader, writer)
+                    await self._request(message, answers)
             except WireError as error:
                 # What is no message leaves no way to find the next one: answer and close.
-                await _send(writer, {"error": error.to_data(), "last": True})
+                await answers.send({"error": error.to_data(), "last": True})
                 return
 
-    async def _request(
-        self, message: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _request(self, message: Mapping[str, Any], answers: _Answers) -> None:
         try:
             op, fields = _read(message)
             async for answer in self._desk.serve(op, fields):
-                await _send(writer, answer)
+                await answers.send(answer)
         except DulyError as error:
-            await _send(writer, {"error": error.to_data(), "last": True})
+            await answers.send({"error": error.to_data(), "last": True})
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as problem:
@@ -109,7 +109,7 @@ class FrontDoor:
             fault = RuntimeFault(
                 "runtime.internal", f"The harness failed with {type(problem).__name__}; see its log."
             )
-            await _send(writer, {"error": fault.to_data(), "last": True})
+            await answers.send({"error": fault.to_data(), "last": True})
 
 
 def _read(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -125,10 +125,31 @@ def _read(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return op, {name: value for name, value in message.items() if name not in ("op", "version")}
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
-    try:
-        parts = frame(dict(answer))
-    except WireError as error:
-        parts = frame({"error": error.to_data(), "last": True})
-    writer.writelines(parts)
-    await writer.drain()
+class _Answers:
+    """Answers on their way to one client. Those that are given at one go leave in one write: a group has hundreds."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._parts: list[bytes] = []
+        self._bytes = 0
+
+    async def send(self, answer: Answer) -> None:
+        """Raises ``ConnectionError`` where the client has gone."""
+        if self._writer.is_closing():
+            raise ConnectionResetError("the client has gone")
+        try:
+            parts = frame(dict(answer))
+        except WireError as error:
+            parts = frame({"error": error.to_data(), "last": True})
+        if not self._parts:
+            asyncio.get_running_loop().call_soon(self._flush)  # runs when nothing more comes at this go
+        self._parts += parts
+        self._bytes += sum(map(len, parts))
+        if answer.get("last") or self._bytes > WRITE_BYTES:
+            self._flush()
+            await self._writer.drain()
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._writer.write(b"".join(self._parts))
+            self._parts, self._bytes = [], 0
