@@ -51,7 +51,7 @@ def test_events_of_stories_have_exactly_the_facts_and_artifacts_of_the_page():
     """What chance writes stands on the page: the reading of the source misses nothing."""
     rows = {kind: (names(cells[0]), names(cells[1])) for kind, cells in table(section("Events")).items()}
     seen: dict[str, tuple[set[str], set[str]]] = {}
-    for seed in range(150):
+    for seed in range(80):
         world = World(seed)
         world.live()
         for entry in world.record.read_run("r1"):
