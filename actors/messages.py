@@ -145,6 +145,7 @@ class AskReads(Model):
     package: str
     steps: list[StepOutput]
     only: list[str] | None = None
+    stated: list[str] = Field(default_factory=list)
 
 
 class ReadsNamed(Model):
@@ -160,7 +161,10 @@ class GrantedRead(Model):
 
 
 class AskJudgement(Model):
-    """To the verifier: judge. Its reads come granted; blob 0 is the plan, blob 1 the descriptors."""
+    """To the verifier: judge. Its reads come granted; blob 0 is the plan, blob 1 the descriptors.
+
+    Of the ``stated`` steps only a person says that they happened: they have no output, and can be read back all the same.
+    """
 
     package: str
     steps: list[StepOutput]

@@ -63,7 +63,7 @@ class Verification:
 
     async def _wanted(self, run: Run, only: list[str] | None) -> list[dict[str, Any]]:
         steps, blobs = self._outputs(run)
-        body = AskReads(package=run.mandate.package, steps=steps, only=only)
+        body = AskReads(package=run.mandate.package, steps=steps, only=only, stated=sorted(stated(run)))
         reply, _ = await self._caller.ask("verifier", body, ReadsNamed, blobs=blobs, run_id=run.run_id)
         return reply.reads
 
@@ -158,7 +158,7 @@ class Verification:
         blobs = [run.plan.encoded(), descriptors]
         steps = []
         for step in run.plan.steps:
-            if run.steps[step.step_id].status not in DONE or step.step_id in stated(run):
+            if run.steps[step.step_id].status not in DONE:
                 continue
             try:
                 arguments = arguments_bytes(gates.resolved(run, step))
@@ -181,7 +181,7 @@ class Verification:
 
 
 def stated(run: Run) -> set[str]:
-    """The steps of which only a person's word says that they happened: there is no output to check."""
+    """The steps of which only a person's word says that they happened: what stands for their output is none."""
     return {name for name, state in run.steps.items() if state.status in DONE and state.then == "stated"}
 
 

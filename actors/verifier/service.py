@@ -26,7 +26,7 @@ from duly.protocol.wire.errors import DulyError, PlanError, ToolError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
 
 from ..host_calls import run_patiently
-from ..messages import AskJudgement, AskReads, JudgementGiven, ReadsNamed, StepOutput
+from ..messages import AskJudgement, AskReads, JudgementGiven, ReadsNamed
 from ..service import Reply, Service
 from .recompute import TALLY_TOOL, Claim, compare, reads_for
 
@@ -44,10 +44,24 @@ class Material:
     outputs: Mapping[str, Any]
     arguments: Mapping[str, Any]
     only: Collection[str] | None = None
+    stated: Collection[str] = ()
 
     def concerns(self, step: Step) -> bool:
         """Whether a step has an output and is among those that are to be checked."""
-        return step.step_id in self.outputs and (self.only is None or step.step_id in self.only)
+        return step.step_id in self.outputs and self._wanted(step.step_id)
+
+    def happened(self, step: Step) -> bool:
+        """Whether a step is among those to be checked and was done: by its output, or by a person's word alone."""
+        return (step.step_id in self.outputs or step.step_id in self.stated) and self._wanted(step.step_id)
+
+    def only_stated(self) -> list[Step]:
+        """The steps to be checked that only a person's word stands for."""
+        return [
+            step for step in self.plan.steps if step.step_id in self.stated and self._wanted(step.step_id)
+        ]
+
+    def _wanted(self, step_id: str) -> bool:
+        return self.only is None or step_id in self.only
 
     def claims(self) -> list[Claim]:
         """The steps whose outputs the semantics can recompute."""
@@ -65,7 +79,7 @@ class Material:
         found = []
         for step in self.plan.steps:
             contract = step.verification.independent
-            if isinstance(contract, ReadBack) and self.concerns(step):
+            if isinstance(contract, ReadBack) and self.happened(step):
                 try:
                     found.append((step, refs.resolve(contract.arguments, self.outputs)))
                 except PlanError:
@@ -86,7 +100,7 @@ class VerifierService:
 
     async def reads(self, body: AskReads, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The tallies and read-backs that a judgement needs; the harness grants them one by one."""
-        material = self._material(body.package, body.steps, blobs, body.only)
+        material = self._material(body, blobs)
         wanted = [
             {
                 "read_id": f"read_back:{step.step_id}",
@@ -106,14 +120,15 @@ class VerifierService:
 
     async def judge(self, body: AskJudgement, blobs: list[bytes], envelope: Envelope) -> Reply:
         """Every check with its outcome, and the verdict over them."""
-        material = self._material(body.package, body.steps, blobs, body.only)
+        material = self._material(body, blobs)
         found = [check for step in material.plan.steps for check in self._step_checks(material, step)]
         read, rows = await self._run(body, blobs)
         found += self._independent(material, read)
+        backed = {check.step_id for check in found if check.outcome == "pass"}
         found += [
-            _not_run(material.plan.step(name), f"stated:{name}", "only a person's word says that it happened")
-            for name in body.stated
-            if body.only is None or name in body.only
+            _not_run(step, f"stated:{step.step_id}", "only a person's word says that it happened")
+            for step in material.only_stated()
+            if step.step_id not in backed
         ]
         outcome, reason = verdict.judge(found)
         return Reply(
@@ -172,23 +187,25 @@ class VerifierService:
         lost = ToolError("tool.lost", "The verifier's host brought no result.")
         return {read_id: found.get(read_id, lost) for read_id in names.values()}, rows
 
-    def _material(
-        self, digest: str, steps: Sequence[StepOutput], blobs: list[bytes], only: Collection[str] | None
-    ) -> Material:
+    def _material(self, body: AskReads | AskJudgement, blobs: list[bytes]) -> Material:
+        steps = body.steps
         if len(blobs) < 2 or any(max(one.output, one.arguments) >= len(blobs) for one in steps):
             raise WireError("wire.blob_count", "The message names blobs that did not come.")
         descriptors = canon.decode(blobs[1], bytes_max=ARTIFACT_BYTES_MAX)
         return Material(
-            package=self._package(digest),
+            package=self._package(body.package),
             plan=Plan.decoded(blobs[0]),
             descriptors={name: Descriptor.model_validate(data) for name, data in descriptors.items()},
             outputs={
-                one.step_id: canon.decode(blobs[one.output], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
+                one.step_id: canon.decode(blobs[one.output], bytes_max=ARTIFACT_BYTES_MAX)
+                for one in steps
+                if one.step_id not in body.stated
             },
             arguments={
                 one.step_id: canon.decode(blobs[one.arguments], bytes_max=ARTIFACT_BYTES_MAX) for one in steps
             },
-            only=only,
+            only=body.only,
+            stated=body.stated,
         )
 
     def _package(self, digest: str) -> Package:
@@ -216,7 +233,7 @@ def _read_back_checks(material: Material, read: Mapping[str, Any]) -> list[Check
     """One check for every step that a plan wants read back, and for every write whatever the plan wants."""
     found = []
     for step in material.plan.steps:
-        if not material.concerns(step) or not isinstance(step.verification.independent, ReadBack):
+        if not material.happened(step) or not isinstance(step.verification.independent, ReadBack):
             continue
         value = read.get(f"read_back:{step.step_id}")
         if value is None or isinstance(value, DulyError):
