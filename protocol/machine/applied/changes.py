@@ -18,7 +18,7 @@ def guidance_given(run: Run, event: Event) -> Run:
 def objective_amended(run: Run, event: Event) -> Run:
     """Another mandate for the same run. Reads that were under way are given up; what they reserved counts as spent.
 
-    Another plan follows at once.
+    Guidance was about the objective that it was given for, and goes with it. Another plan follows at once.
     """
     envelope = event.attached["mandate"]
     mandate = Mandate.peek(envelope)
@@ -37,6 +37,7 @@ def objective_amended(run: Run, event: Event) -> Run:
         amended=run.amended + 1,
         steps=steps,
         budget=replace(run.budget.forfeit(), limits=dict(mandate.budget)),
+        guidance=(),
         held={},
         asking="",
     )
