@@ -68,7 +68,6 @@ ARTIFACT_INLINE_BYTES_MAX = (
 )  # larger values are files: LMDB would need one run of free pages for each
 ARTIFACTS_PER_PUT_MAX = 4_096  # one transaction
 SOCKET_PATH_BYTES_MAX = 107  # sun_path holds 108 with its final zero
-PACKAGE_FILES_MAX = 512  # an agent package is written by hand
 PACKAGE_BYTES_MAX = 16 << 20  # all files of a snapshot; data belongs into the data folder
 PACKAGE_DEPTH_MAX = 8  # folders inside folders
 APPROVAL_TTL_SECONDS = (
