@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from duly.protocol.machine.run import Run
@@ -63,11 +64,10 @@ class Followers:
 
 def event_object(record: Recorded) -> dict[str, Any]:
     """An event as it is printed. ``time`` is RFC 3339 in UTC with milliseconds."""
-    moment = datetime.datetime.fromtimestamp(record.time_ms / 1000, datetime.UTC)
     return {
         "type": "event",
         "seq": record.seq,
-        "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": _moment(record.time_ms),
         "run_id": record.run_id,
         "kind": record.event.kind,
         "epoch": record.epoch,
@@ -76,3 +76,9 @@ def event_object(record: Recorded) -> dict[str, Any]:
         "facts": {name: value for name, value in record.event.facts.items() if name != "phase"},
         "artifacts": dict(record.event.artifacts),
     }
+
+
+@lru_cache(maxsize=16)  # the events of a decision happen at one moment
+def _moment(time_ms: int) -> str:
+    moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
