@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from duly.protocol.wire.errors import PackageError
+from duly.protocol.wire.errors import PackageError, StorageError
 from duly.protocol.wire.ids import is_digest, is_name
 from duly.protocol.wire.limits import FRAME_BYTES_MAX
 from duly.storage.home import Home
@@ -63,7 +63,15 @@ def files_of(home: Home, named: str) -> tuple[Mapping[str, bytes], str]:
 def _kept(home: Home, name: str) -> Mapping[str, bytes]:
     """The snapshot of that digest, or the newest one of a package of that name."""
     if is_digest(name):
-        return PackageStore(home.packages).get(name)
+        try:
+            return PackageStore(home.packages).get(name)
+        except StorageError as error:
+            raise PackageError(
+                "package.missing",
+                f"The snapshot of the package cannot be used: {error.message}",
+                place=error.place,
+                hint="Name the package: its folder, or its name.",
+            ) from None
     found: list[tuple[float, str]] = []
     if is_name(name) and home.packages.is_dir():
         for folder in home.packages.iterdir():

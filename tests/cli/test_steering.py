@@ -246,6 +246,11 @@ class TestFrom:
         assert duly(*[package if one == "PACKAGE" else one for one in arguments]) == 2
         assert "[request.usage]" in capsys.readouterr().err and not home.run.exists()
 
+    def test_a_snapshot_that_is_gone_needs_the_package_named(self, failed, duly, door, capsys):
+        assert duly("run", "--from", failed) == 2
+        err = capsys.readouterr().err
+        assert "[package.missing]" in err and "Name the package" in err
+
     def test_an_unknown_run_is_refused_before_anything_starts(self, duly, home, capsys):
         assert duly("run", "--from", "r999") == 8
         assert "[run.unknown]" in capsys.readouterr().err and not home.run.exists()
@@ -314,5 +319,7 @@ class TestPython:
         with pytest.raises(RequestError) as caught:
             runtime.run(package)
         assert caught.value.code == "request.usage"
-        with pytest.raises(RunError):
-            runtime.run(from_run=result.run_id)
+        waits = runtime.run(package, "Open another.")
+        with pytest.raises(RunError) as refused:
+            runtime.run(from_run=waits.run_id)
+        assert refused.value.code == "run.not_continuable"
