@@ -133,7 +133,9 @@ class TestLostConnection:
         assert duly("run", package, REQUEST, "--json") == 0
         assert door.ops().count("submit") == 2 and len(door.harness.runs) == 1
 
-    def test_a_submission_that_was_taken_without_a_word_begins_no_second_run(self, duly, door, package, capsys):
+    def test_a_submission_that_was_taken_without_a_word_begins_no_second_run(
+        self, duly, door, package, capsys
+    ):
         def taken(request, reply):
             del door.override["submit"]
             door.harness.submit(request["mandate"], Request.model_validate(request["request"]))

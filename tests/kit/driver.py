@@ -70,7 +70,9 @@ class Driver:
     text: str = "Find out."
     settings: Mapping[str, Any] = field(default_factory=dict)
     agent_settings: Mapping[str, Any] = field(default_factory=dict)
-    submitted: Mapping[str, Any] = field(default_factory=dict)  # fields of the submission: policy, kept, has_critic, ...
+    submitted: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # fields of the submission: policy, kept, has_critic, ...
     resumed: Mapping[str, Any] = field(default_factory=dict)  # what the next start finds changed
     seed: int = 0
     order_ms: int = 10  # how long each order takes
