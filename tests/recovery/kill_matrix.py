@@ -45,12 +45,12 @@ def main() -> int:
                     print(
                         f"{number:4}/{len(given)} {story.seconds:6.1f} s  {case}: {rows[-1].word}", flush=True
                     )
+                    if wish.write:  # hours of work are not lost with the last case
+                        wish.write.write_text(document(rows, time.monotonic() - begun), "utf-8")
                     for fault in story.faults:
                         print(f"      FAULT {fault} (run {story.run_id}, {story.commands})", flush=True)
     text = document(rows, time.monotonic() - begun)
     print(text)
-    if wish.write:
-        wish.write.write_text(text, "utf-8")
     return 1 if any(row.story.faults for row in rows) else 0
 
 

@@ -1,0 +1,394 @@
+"""The real harness (loop, dispatcher, settler, desk) in one process: memory stores, services without Ray, a host of functions.
+
+Everything between a person's request and the host's socket is the product's own code, so races are real ones: several
+requests at once on one event loop, in an order that a seed decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from duly.actors.audit_journal.service import journal_service
+from duly.actors.caller import Caller
+from duly.actors.executor.service import ExecutorService
+from duly.actors.harness.clock import SystemClock
+from duly.actors.harness.core import HarnessCore
+from duly.actors.harness.desk import Desk
+from duly.actors.harness.dispatcher import Dispatcher
+from duly.actors.harness.followers import Followers
+from duly.actors.harness.grants import HostKeys, ReceiptReader, Signer
+from duly.actors.harness.one_read import OneRead
+from duly.actors.harness.packages import FINGERPRINT, SURVEY, Packages
+from duly.actors.harness.people import People
+from duly.actors.harness.performer import Performer
+from duly.actors.harness.preview import Preview
+from duly.actors.harness.questions import Questions
+from duly.actors.harness.record import JournalRecord
+from duly.actors.harness.recorder import Recorder
+from duly.actors.harness.settler import Settler, effects_under_way
+from duly.actors.harness.submission import Submission
+from duly.actors.harness.verification import Verification
+from duly.actors.messages import EpochTaken, TakeEpoch
+from duly.actors.service import Parcel, Service
+from duly.actors.verifier.service import VerifierService
+from duly.cli import gate
+from duly.cli.mandate import Opened as OpenedPackage
+from duly.cli.mandate import Order, draft
+from duly.hosts.client import ResultGroup
+from duly.hosts.ledger import Ledger
+from duly.protocol.authority.grant import Grant
+from duly.protocol.authority.receipt import Receipt, output_digest
+from duly.protocol.authority.settlement import Settlement
+from duly.protocol.authority.signing import key_id, peek_payload, public_bytes
+from duly.protocol.machine.run import Run
+from duly.protocol.machine.stimuli import Resumed
+from duly.protocol.plan.catalogue import Catalogue
+from duly.protocol.plan.descriptor import Descriptor
+from duly.protocol.plan.plan import Plan
+from duly.protocol.plan.request import new_request
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import AuthorityError, DulyError, RuntimeFault
+from duly.protocol.wire.tagged import from_tagged, to_tagged
+from duly.storage.home import Home
+from duly.storage.journal_queue import JournalQueue
+from duly.storage.keys import KeyRing
+from duly.storage.memory import MemoryArtifacts
+from duly.storage.memory_journal import MemoryJournal
+from duly.storage.packages import PackageStore
+from plans import plan, step, table, tool
+
+NODE = "n1"
+NOW = SystemClock().now_ms
+LOOK = tool("look", concurrent=True)
+SEND = tool("send", "write", idempotency="none")
+SEEN = tool("seen")
+BUILTIN = {
+    name: Descriptor(server="duly", name=name.partition(".")[2], effect="read")
+    for name in (SURVEY, FINGERPRINT)
+}
+ALL = table(LOOK, SEND, SEEN)
+MANIFEST = b"""
+[package]
+name = "racing"
+version = "1"
+data = "racing"
+
+[[agents.list]]
+name = "clerk"
+version = "1"
+tools = ["t.look", "t.send", "t.seen"]
+
+[tools.t]
+kind = "python"
+functions = ["look", "send", "seen"]
+"""
+
+
+@dataclass
+class FunctionHost:
+    """A host of one class that runs functions, with a ledger, receipts and a memory like the real one's."""
+
+    name: str
+    key: Ed25519PrivateKey
+    functions: Mapping[str, Callable[..., Any]]
+    chance: random.Random
+    ledger: Ledger = field(default_factory=Ledger)
+    done: dict[str, ResultGroup] = field(default_factory=dict)
+    forgets: bool = False  # it dies after the effect, with the only word of it
+    frozen: asyncio.Event | None = None  # the first dispatch stands still at its door until this is set
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def describe(self, package: str) -> list[Descriptor]:
+        return [*ALL.values(), *BUILTIN.values()]
+
+    async def cancel(self, run_id: str, *, force: bool = False) -> int:
+        return 0
+
+    async def hello(self) -> dict[str, Any]:
+        return {"host": self.name}
+
+    async def run(
+        self, grants: bytes, arguments: Sequence[bytes], **warrant: Any
+    ) -> AsyncIterator[ResultGroup]:
+        opened = _grants(grants)
+        if self.frozen is not None and not self.arrived.is_set():
+            self.arrived.set()
+            await self.frozen.wait()
+        refusals = self.ledger.use([(one.nonce, one.expires_ms) for one in opened], NOW())
+        for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
+            await wait(self.chance)
+            if grant.epoch < self.ledger.epoch:
+                refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
+            self.ledger.raise_epoch(grant.epoch)
+            group = self._ran(grant, data, refusal)
+            if self.forgets and grant.effect != "read":
+                raise RuntimeFault("runtime.host_lost", "The host went away.")
+            self.done[grant.nonce] = group
+            await wait(self.chance)
+            yield group
+
+    def _ran(self, grant: Grant, data: bytes, refusal: DulyError | None) -> ResultGroup:
+        output, errors = b"", {}
+        outcome, code = "ok", ""
+        if refusal is None:
+            value = self.functions[grant.tool](**from_tagged(canon.decode(data)))
+            output = canon.encode(value if grant.tool.startswith("duly.") else to_tagged(value))
+        else:
+            outcome, code, errors = "error", refusal.code, {grant.nonce: refusal.to_data()}
+        now = NOW()
+        receipt = Receipt(
+            run_id=grant.run_id,
+            step_id=grant.step_id,
+            attempt=grant.attempt,
+            grant=grant.nonce,
+            host=self.name,
+            epoch=grant.epoch,
+            outcome=outcome,
+            code=code,
+            arguments=grant.arguments,
+            output=output_digest(output) if outcome == "ok" else "",
+            started_ms=now,
+            ended_ms=now,
+            duration_us=1,
+        )
+        signed = Receipt.sign_all([receipt], self.key)
+        return ResultGroup(signed, [grant.nonce], {grant.nonce: output} if outcome == "ok" else {}, errors)
+
+    async def settle(self, statement: bytes) -> tuple[dict[str, str], list[ResultGroup]]:
+        wanted = Settlement.peek(statement)
+        if wanted.epoch < self.ledger.epoch:
+            raise AuthorityError("grant.stale_epoch", "Another harness has taken over.")
+        fates = {}
+        for nonce in wanted.nonces:
+            void = self.ledger.settle(nonce, wanted.granted_ms, NOW() + 10**9) == "void"
+            fates[nonce] = "void" if void else "done" if nonce in self.done else "unknown"
+        return fates, [self.done[nonce] for nonce, fate in fates.items() if fate == "done"]
+
+
+def _grants(envelope: bytes) -> list[Grant]:
+    return [Grant.model_validate(one) for one in peek_payload(envelope, "grant")["all"]]
+
+
+async def wait(chance: random.Random) -> None:
+    """Lets the others have their turn, a few times or not at all."""
+    for _ in range(chance.randrange(4)):
+        await asyncio.sleep(0)
+
+
+class InProcess:
+    """The transport: each role's service is called in this process, after a chance delay."""
+
+    def __init__(self, services: Mapping[str, Service], chance: random.Random) -> None:
+        self._services = services
+        self._chance = chance
+
+    async def send(
+        self, role: str, index: int, envelopes: list[bytes], blobs: list[bytes], node: str = ""
+    ) -> Parcel:
+        await wait(self._chance)
+        parcel = await self._services[role].handle(envelopes, blobs)
+        await wait(self._chance)
+        return parcel
+
+    def count(self, role: str, node: str = "") -> int:
+        return 1
+
+
+class World:
+    """The stores, the host and the person of one data directory. ``harness`` opens an incarnation of the harness."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder).prepare()
+        self.ring = KeyRing(self.home.keys)
+        self.person = self.ring.private("person")
+        self.journal = MemoryJournal()
+        self.queue = JournalQueue(self.journal)
+        self.artifacts = MemoryArtifacts()
+        self.sent: list[str] = []
+        self.store = PackageStore(self.home.packages)
+        self.package = self.store.put({"agent.toml": MANIFEST, "tools.py": b""})
+        host_key = self.ring.private("host")
+        (self.home.keys / "hosts").mkdir()
+        named = self.home.keys / "hosts" / "h.pub"
+        named.write_bytes((self.home.keys / "public" / "host.pub").read_bytes())
+        self.chance = random.Random(0)
+        functions: dict[str, Callable[..., Any]] = {
+            "t.look": lambda thing: {"key": thing},
+            "t.send": lambda thing: self.sent.append(thing) or {"key": thing},
+            "t.seen": lambda thing: {"key": thing if thing in self.sent else None},
+            SURVEY: lambda package: Catalogue().to_data(),
+            FINGERPRINT: lambda package: {},
+        }
+        self.hosts = {
+            name: FunctionHost(name, host_key, functions, self.chance) for name in ("read", "write", "verify")
+        }
+
+    def close(self) -> None:
+        self.queue.close()
+
+    def plan(self, thing: str) -> Plan:
+        """Two reads, then a write of a thing that is read back."""
+        return plan(
+            [
+                step("a", LOOK, {"thing": "x"}),
+                step("b", LOOK, {"thing": "y"}),
+                step("w", SEND, {"thing": thing}, needs=["a", "b"], reader=SEEN, agree={"/key": "/thing"}),
+            ]
+        )
+
+    @asynccontextmanager
+    async def harness(self) -> AsyncIterator[Harness]:
+        one = Harness(self)
+        try:
+            await one.start()
+            yield one
+        finally:
+            await one.close()
+
+
+class Harness:
+    """One incarnation of the harness over a world's stores."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        clock = SystemClock()
+        ring, chance = world.ring, world.chance
+        signer_key = ring.private("harness")
+        public = public_bytes(signer_key)
+        verify: Any = world.hosts["verify"]
+        hosts: Any = {name: world.hosts[name] for name in ("read", "write")}
+        services = {
+            "audit_journal": journal_service(world.queue),
+            "executor": ExecutorService(NODE, hosts, lambda: {key_id(public): public}, world.store).service(),
+            "verifier": VerifierService(world.store.get, verify).service(),
+        }
+        transport: Any = InProcess(services, chance)
+        self.caller = Caller(transport, clock.fresh)
+        self.signer = Signer(signer_key, clock)
+        reader = ReceiptReader(HostKeys(world.home.keys / "hosts"))
+        reads = OneRead(self.caller, self.signer, reader, NODE)
+        self.packages = Packages(world.store, self.caller, reads, NODE)
+        self.settler = Settler(self.caller, self.signer, reader, clock, NODE)
+        followers = Followers()
+        self.performer = Performer(
+            caller=self.caller,
+            clock=clock,
+            signer=self.signer,
+            packages=self.packages,
+            dispatcher=Dispatcher(
+                self.caller, self.signer, reader, clock, NODE, self.settler, self.packages.files
+            ),
+            verification=Verification(self.caller, self.signer, self.packages),
+            questions=Questions(reads, self.packages),
+        )
+        self.gave_up: list[DulyError] = []
+        self.recorder = Recorder(self.caller, world.artifacts)
+        self.core = HarnessCore(
+            recorder=self.recorder,
+            clock=clock,
+            perform=self.performer.perform,
+            publish=followers.publish,
+            give_up=self.gave_up.append,
+        )
+        self.performer.post = self.core.post
+        self.record = JournalRecord(world.journal, world.artifacts)
+        people = People(world.home)
+        self.desk = Desk(
+            core=self.core,
+            followers=followers,
+            packages=self.packages,
+            submission=Submission(self.packages, people, lambda run_id: []),
+            preview=Preview(self.caller, self.packages),
+            record=self.record,
+            caller=self.caller,
+            clock=clock,
+            people=people,
+            about=self._about,
+            again=self._again,
+            stop=lambda: None,
+        )
+        self._work: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Takes an epoch and lets every unfinished run go on, as the product's own start does."""
+        taken, _ = await self.caller.ask("audit_journal", TakeEpoch(), EpochTaken)
+        self.core.epoch = self.signer.epoch = self.caller.epoch = taken.epoch
+        self._work = asyncio.create_task(self.core.work())
+        for run_id in self.record.unfinished():
+            run = self.core.runs[run_id] = self.record.load(run_id)
+            await self.resume(run)
+
+    async def resume(self, run: Run) -> None:
+        settled = await self.settler.settle_run(run) if effects_under_way(run) else []
+        await self.core.post(
+            run.run_id,
+            lambda now, fresh: Resumed(now_ms=now, fresh=fresh, epoch=self.core.epoch, settled=settled),
+        )
+
+    async def close(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        await self.performer.close()
+
+    async def _about(self) -> dict[str, Any]:
+        return {}
+
+    async def _again(self, run: Run) -> None:
+        return None
+
+    # what people do
+
+    async def order(self, thing: str, tier: str = "assisted") -> dict[str, Any]:
+        """The fields of a submission of the plan that sends a thing."""
+        opened = await self.packages.get(self.world.package)
+        known = OpenedPackage(
+            opened.digest,
+            "racing",
+            "1",
+            tuple(opened.package.agent(one.name) for one in opened.package.manifest.agents),
+            "clerk",
+            opened.descriptors,
+            opened.scope(),
+        )
+        request, brought = new_request("Find out."), self.world.plan(thing)
+        mandate = draft(known, request, Order(tier=tier), brought)
+        return {
+            "run_id": mandate.run_id,
+            "mandate": mandate.sign(self.world.person),
+            "request": request.to_data(),
+            "plan": brought.to_data(),
+        }
+
+    async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        """The last answer to a request. Raises the error that it is."""
+        last: dict[str, Any] = {}
+        async for answer in self.desk.serve(op, fields):
+            last = dict(answer)
+        return last
+
+    async def told(self, op: str, **fields: Any) -> str:
+        """The phase in which a request's answer ends, or the code of its refusal. It comes after a chance delay."""
+        await wait(self.world.chance)
+        try:
+            answer = await self.ask(op, **fields)
+        except DulyError as error:
+            return error.code
+        return str(answer.get("result", {}).get("phase", "accepted"))
+
+    async def approval(self, run_id: str) -> bytes:
+        """What a person signs at the open gate."""
+        waiting = gate.read(run_id, await self.ask("gate", run_id=run_id))
+        return gate.signed(waiting, self.world.person, with_references=False)
+
+    def phase(self, run_id: str) -> str:
+        """Where a run is, by its record alone."""
+        return str(self.record.load(run_id).phase)
