@@ -29,6 +29,9 @@ class Transport(Protocol):
     def count(self, role: Role, node: str = "") -> int:
         """How many actors of a role there are, on one node where one is named."""
 
+    def nodes(self) -> list[str]:
+        """The nodes with executors that are not away."""
+
 
 class Caller:
     """Asks actors as the harness. ``new_id`` gives message ids that never repeat."""
@@ -38,8 +41,11 @@ class Caller:
         self._new_id = new_id
         self.epoch = 0
 
-    def count(self, role: Role) -> int:
-        return self._transport.count(role)
+    def count(self, role: Role, node: str = "") -> int:
+        return self._transport.count(role, node)
+
+    def nodes(self) -> list[str]:
+        return self._transport.nodes()
 
     async def ask(
         self,

@@ -1,4 +1,4 @@
-"""The commands that look, and those for the runtime: runs, show, inbox, cache, audit, tools, up, down, status."""
+"""The commands that look, and those for the runtime: runs, show, inbox, cache, audit, tools, up, down, status, node."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from duly.protocol.wire.limits import CACHE_MAX_AGE_DAYS, RUNS_LISTED
+
+from . import app_node
 
 Home = Annotated[
     str | None, typer.Option("--home", metavar="DIR", help="The data directory; else $DULY_HOME.")
@@ -32,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command()(up)
     app.command()(down)
     app.command()(status)
+    app.add_typer(app_node.node, name="node")
 
 
 def runs(

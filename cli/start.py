@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from duly.protocol.authority.printable import readable
 from duly.protocol.wire.errors import RuntimeFault
@@ -20,6 +21,7 @@ from . import output
 from .client import FrontDoor
 from .supervisor_lock import has_ended, supervisor_of
 
+T = TypeVar("T")
 START_SECONDS_MAX = 120.0  # Ray on a busy machine takes up to ten; a cold disk takes longer
 FIRST_WAIT_SECONDS = 0.02
 LAST_WAIT_SECONDS = 0.25
@@ -38,6 +40,7 @@ def opened(home: Home) -> FrontDoor:
     if found is not None:
         return found
     home.prepare()
+    _refuse_worker(home)
     with _starting(home):
         # Another command may have started it while this one waited, or somebody is starting or stopping it right now.
         found = _connected(home) or _from_running(home)
@@ -48,7 +51,12 @@ def opened(home: Home) -> FrontDoor:
 
 
 def start_runtime(home: Home) -> FrontDoor:
-    """Starts the supervisor in a session of its own and waits until the front door opens.
+    """Starts the supervisor and waits until the front door opens. Raises as ``start_supervisor``."""
+    return start_supervisor(home, lambda: _connected(home))
+
+
+def start_supervisor(home: Home, look: Callable[[], T | None]) -> T:
+    """Starts the supervisor in a session of its own and waits until ``look`` finds what it is started for.
 
     Raises ``RuntimeFault``: ``runtime.start_failed`` with the end of the log where the supervisor ended,
     ``runtime.start_late`` where it took too long.
@@ -64,15 +72,15 @@ def start_runtime(home: Home) -> FrontDoor:
             start_new_session=True,
         )
     try:
-        door = _awaited(home, process.pid)
-        if door is None:
+        found = _awaited(home, process.pid, look)
+        if found is None:
             raise RuntimeFault(
                 "runtime.start_failed",
                 f"The runtime ended while it started ({_ending(process.wait())}).",
                 place=str(log),
                 story=_end_of(log),
             )
-        return door
+        return found
     finally:
         process.returncode = (
             process.returncode or 0
@@ -94,15 +102,15 @@ def _from_running(home: Home) -> FrontDoor | None:
     if pid is None:
         return None
     output.note("waiting for the local runtime, which is starting or stopping...")
-    return _awaited(home, pid)
+    return _awaited(home, pid, lambda: _connected(home))
 
 
-def _awaited(home: Home, pid: int) -> FrontDoor | None:
-    """The front door once it opens, ``None`` where the supervisor ends before. Raises ``runtime.start_late``."""
+def _awaited(home: Home, pid: int, look: Callable[[], T | None]) -> T | None:
+    """What ``look`` finds, ``None`` where the supervisor ends before. Raises ``runtime.start_late``."""
     deadline = time.monotonic() + START_SECONDS_MAX
     wait = FIRST_WAIT_SECONDS
     while True:
-        found = _connected(home)
+        found = look()
         if found is not None:
             return found
         if has_ended(pid, wait):
@@ -125,6 +133,20 @@ def _starting(home: Home) -> Iterator[None]:
     with open(home.run / "start.lock", "ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _refuse_worker(home: Home) -> None:
+    """A worker node has no harness: commands are given on its head. Raises ``RuntimeFault`` ``runtime.worker``."""
+    from duly.actors.runtime.node import read_node
+
+    node = read_node(home)
+    if node.mode == "worker":
+        raise RuntimeFault(
+            "runtime.worker",
+            f"This data directory is a worker node, {node.name}, of the cluster at {node.address}.",
+            place=str(home.root),
+            hint="Give commands on the head; start and stop this node with `duly node`.",
+        )
 
 
 def _log(home: Home) -> Path:

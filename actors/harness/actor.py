@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 
+from duly import __version__
 from duly.protocol.wire.envelope import Role
 
 from ..runtime.process import begin
@@ -48,6 +49,10 @@ class Harness:
             self._starting = asyncio.ensure_future(self._runtime.start())
         await self._starting
         return {"role": "Harness", "pid": os.getpid()}
+
+    async def version(self) -> str:
+        """The version of duly on the head; a node of another one does not join."""
+        return __version__
 
     async def started_again(self) -> None:
         """Starts after a death. A harness that cannot is no use to anybody: the runtime ends, and its log says why."""

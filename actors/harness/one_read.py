@@ -12,7 +12,7 @@ from .grants import ReceiptReader, Signer, Wanted
 
 
 class OneRead:
-    """Grants a read for the read host of the harness's own node, each try anew."""
+    """Grants a read for the read host of a node, the harness's own where none is named, each try anew."""
 
     def __init__(self, caller: Caller, signer: Signer, reader: ReceiptReader, node: str) -> None:
         self._caller = caller
@@ -21,7 +21,14 @@ class OneRead:
         self._node = node
 
     async def run(
-        self, wanted: Wanted, *, run_id: str, package: str, plan: str = "", rows_max: int = 0
+        self,
+        wanted: Wanted,
+        *,
+        run_id: str,
+        package: str,
+        plan: str = "",
+        rows_max: int = 0,
+        node: str = "",
     ) -> StepOutcome:
         """The outcome, which is ``ok``. Raises the error that the call ended with, or ``RuntimeFault``."""
 
@@ -31,7 +38,7 @@ class OneRead:
                 mode="serial", host="read", grants=granted.envelope, mandate=b"", calls=granted.calls
             )
             ran, blobs = await self._caller.ask(
-                "executor", body, CallsRan, blobs=granted.arguments, node=self._node, run_id=run_id
+                "executor", body, CallsRan, blobs=granted.arguments, node=node or self._node, run_id=run_id
             )
             outcome = self._reader.outcomes(granted, ran, blobs, 0)[0]
             if outcome.outcome != "ok" or outcome.output is None:

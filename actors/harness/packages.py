@@ -14,7 +14,7 @@ from duly.protocol.plan.scope import Scope
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import PackageError, ToolError
 from duly.protocol.wire.ids import digest_bytes
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGE_OPEN_SECONDS_MAX
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 from duly.storage.packages import PackageStore
 
 from ..caller import Caller
@@ -22,6 +22,7 @@ from ..messages import DescribePackage, PackageDescribed
 from .again import again
 from .grants import Wanted
 from .one_read import OneRead
+from .spread import Spread
 
 SURVEY = "duly.survey"
 FINGERPRINT = "duly.fingerprint"
@@ -66,10 +67,13 @@ class OpenPackage:
 class Packages:
     """Opens snapshots through an executor of the harness's own node and keeps what was learned."""
 
-    def __init__(self, store: PackageStore, caller: Caller, reads: OneRead, node: str) -> None:
+    def __init__(
+        self, store: PackageStore, caller: Caller, reads: OneRead, spread: Spread, node: str
+    ) -> None:
         self._store = store
         self._caller = caller
         self._reads = reads
+        self._spread = spread
         self._node = node
         self._open: dict[str, OpenPackage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -78,10 +82,6 @@ class Packages:
         """Keeps a snapshot of a package's files and opens it. Raises ``PackageError`` with every fault."""
         load_package(files, place)
         return await self.get(self._store.put(files), place)
-
-    def files(self, digest: str) -> dict[str, bytes]:
-        """The files of a snapshot, for a node that lacks it."""
-        return self._store.get(digest)
 
     async def get(self, digest: str, place: str = "the package") -> OpenPackage:
         """The open package of a snapshot, its sources looked at again."""
@@ -95,6 +95,7 @@ class Packages:
             catalogue = Catalogue.model_validate(canon.decode(survey, bytes_max=ARTIFACT_BYTES_MAX))
             marks = {name: source.fingerprint for name, source in catalogue.sources.items()}
             self._open[digest] = OpenPackage(package, digest, descriptors, survey, marks)
+            await self._spread.opened(digest, _wanted(digest, SURVEY, descriptors))
             return self._open[digest]
 
     async def fingerprints(self, package: OpenPackage) -> dict[str, str]:
@@ -116,16 +117,7 @@ class Packages:
 
     async def _builtin(self, digest: str, tool: str, descriptors: Mapping[str, Descriptor]) -> bytes:
         """Runs one of duly's own reads over a package. It is granted like any other call, each time anew."""
-        wanted = Wanted(
-            step_id=tool.replace(".", "-"),
-            attempt=1,
-            tool=tool,
-            descriptor=descriptors[tool].digest(),
-            effect="read",
-            arguments={"package": digest},
-            timeout_seconds=min(PACKAGE_OPEN_SECONDS_MAX, descriptors[tool].timeout_seconds),
-        )
-
+        wanted = _wanted(digest, tool, descriptors)
         try:
             outcome = await self._reads.run(wanted, run_id=f"package-{digest[:16]}", package=digest)
         except ToolError as error:
@@ -136,3 +128,15 @@ class Packages:
             raise
         assert outcome.output is not None
         return outcome.output
+
+
+def _wanted(digest: str, tool: str, descriptors: Mapping[str, Descriptor]) -> Wanted:
+    return Wanted(
+        step_id=tool.replace(".", "-"),
+        attempt=1,
+        tool=tool,
+        descriptor=descriptors[tool].digest(),
+        effect="read",
+        arguments={"package": digest},
+        timeout_seconds=descriptors[tool].timeout_seconds,
+    )

@@ -42,6 +42,7 @@ from .questions import Questions
 from .record import JournalRecord
 from .recorder import Recorder
 from .settler import Settler, effects_under_way
+from .spread import Spread
 from .submission import Submission
 from .verification import Verification
 
@@ -68,7 +69,9 @@ class HarnessRuntime:
         self._recorder = Recorder(self._caller, self._artifacts)
         reader = ReceiptReader(HostKeys(place.keys / "hosts"))
         reads = OneRead(self._caller, self._signer, reader, settings.node)
-        self._packages = Packages(PackageStore(place.packages), self._caller, reads, settings.node)
+        store = PackageStore(place.packages)
+        spread = Spread(self._caller, reads, store.get, settings.node)
+        self._packages = Packages(store, self._caller, reads, spread, settings.node)
         self._settler = Settler(self._caller, self._signer, reader, clock, settings.node)
         self._followers = Followers()
         self._performer = Performer(
@@ -83,7 +86,7 @@ class HarnessRuntime:
                 clock,
                 settings.node,
                 self._settler,
-                self._packages.files,
+                spread,
             ),
             verification=Verification(self._caller, self._signer, self._packages),
             questions=Questions(reads, self._packages),

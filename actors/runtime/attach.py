@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError
+from ray.exceptions import ActorUnavailableError, RayError
 
+from duly import __version__
 from duly.protocol.wire.envelope import Role
+from duly.protocol.wire.errors import RuntimeFault
 from duly.storage.home import Home
 
 from ..audit_journal.actor import AuditJournal
@@ -100,6 +102,21 @@ def _await_all(handles: list[Any]) -> None:
             looks.wait(LOOK_SECONDS)
 
 
+def check_version() -> None:
+    """Raises ``RuntimeFault`` ``runtime.version`` where the head is of another version, or no head of duly's."""
+    try:
+        harness: Any = ray.get_actor("harness", namespace=NAMESPACE)
+        version = ray.get(harness.version.remote(), timeout=START_SECONDS_MAX)
+    except (ValueError, RayError) as error:
+        raise RuntimeFault(
+            "runtime.no_harness", f"There is no harness in this cluster ({type(error).__name__})."
+        ) from None
+    if version != __version__:
+        raise RuntimeFault(
+            "runtime.version", f"This node is of version {__version__}, the head of version {version}."
+        )
+
+
 def main(argv: list[str]) -> None:
     home, supervisor, idle, address = argv
     node = read_node(Home(Path(home)))
@@ -110,6 +127,7 @@ def main(argv: list[str]) -> None:
         create_executors(settings)
         print(ray.get(harness.started.remote(), timeout=START_SECONDS_MAX), flush=True)
     else:
+        check_version()
         create_executors(settings)
     # A normal exit of a Ray driver takes a second; nothing here needs it.
     os._exit(0)

@@ -20,6 +20,7 @@ from duly.protocol.wire.model import Model
 from duly.storage.home import Home
 
 FILE = "node.json"
+NODE_NAME_CHARS_MAX = 41
 ADDRESS = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}")
 
 
@@ -28,7 +29,7 @@ class Node(Model):
     Ray is told that this node has besides."""
 
     mode: Literal["head", "worker"] = "head"
-    name: str = Field(default="node-1", pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")
+    name: str = Field(default="node-1", pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=NODE_NAME_CHARS_MAX)
     address: str = ""
     ip: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)

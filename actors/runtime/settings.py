@@ -15,12 +15,19 @@ NAMESPACE = "duly"
 EXECUTORS_PER_NODE = 2
 EXECUTOR_PREFIX = "executor-"
 CONTROL_RESOURCE = "duly_control"  # where control actors may live
+TOKEN_FILE = "ray.token"  # in the run folder: the cluster's token, for Ray's processes of this node
+READY_FILE = "ready.json"  # in the run folder: the supervisor with actors in place, and its cluster's address
 RESOURCE_SHARE = 0.001  # what an actor takes of a resource that only says where it lives
 
 
 def executor_prefix(node: str) -> str:
     """What the names of a node's executors begin with."""
     return f"{EXECUTOR_PREFIX}{node}-"
+
+
+def node_of(executor: str) -> str:
+    """The node of an executor, by its name."""
+    return executor.removeprefix(EXECUTOR_PREFIX).rpartition("-")[0]
 
 
 def node_resource(node: str) -> str:

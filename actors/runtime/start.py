@@ -28,7 +28,15 @@ from duly.storage.home import Home
 from duly.storage.keys import KeyRing
 
 from .node import Node, read_node
-from .settings import CONTROL_RESOURCE, EXECUTORS_PER_NODE, HARNESS_KEY, LOG_KEY, node_resource
+from .settings import (
+    CONTROL_RESOURCE,
+    EXECUTORS_PER_NODE,
+    HARNESS_KEY,
+    LOG_KEY,
+    READY_FILE,
+    TOKEN_FILE,
+    node_resource,
+)
 
 HEAD_SECONDS_MAX = 60
 ATTACH_SECONDS_MAX = 120
@@ -92,6 +100,9 @@ def attach(home: Home, environment: dict[str, str], address: str, head: subproce
     if done.returncode != 0:
         print(f"the actors could not be started (exit code {done.returncode})", file=sys.stderr, flush=True)
         head.terminate()
+        return
+    ready = {"supervisor": supervisor_pid(home), "address": address}
+    (home.run / READY_FILE).write_text(json.dumps(ready), "utf-8")
 
 
 def supervisor_pid(home: Home) -> int:
@@ -143,7 +154,7 @@ def ray_environment(home: Home) -> dict[str, str]:
 
 def token_file(home: Home) -> Path:
     """The cluster's token with mode 0600; Ray's own file would be readable by everybody."""
-    path = home.run / "ray.token"
+    path = home.run / TOKEN_FILE
     if not path.exists():
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "w", encoding="ascii") as file:

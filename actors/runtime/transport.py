@@ -22,7 +22,7 @@ from duly.protocol.wire.limits import (
 )
 
 from ..service import Parcel
-from .settings import EXECUTOR_PREFIX, executor_prefix
+from .settings import EXECUTOR_PREFIX, executor_prefix, node_of
 
 Handle = Any
 LOOK_SECONDS_MIN = 0.05
@@ -49,6 +49,11 @@ class RayTransport:
 
     def count(self, role: Role, node: str = "") -> int:
         return len(self._names(role, node))
+
+    def nodes(self) -> list[str]:
+        """The nodes with executors that are not away, in order."""
+        names = self._names("executor")
+        return sorted({node_of(name) for name in names if name not in self._lost})
 
     async def send(
         self, role: Role, index: int, envelopes: list[bytes], blobs: list[bytes], node: str = ""

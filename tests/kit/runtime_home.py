@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from duly.actors.runtime.settings import READY_FILE
 from duly.cli.client import FrontDoor
 from duly.cli.records import Records
 from duly.protocol.views.result import result_object
 from duly.storage.home import Home
 from duly.storage.recovery import load_run
+from process_table import Leftover
 
 DULY = (sys.executable, "-P", "-c", "from duly.cli.entry import main; raise SystemExit(main())")
 FLIGHTS = Path(__file__).resolve().parent.parent.parent / "examples" / "flights"
@@ -62,6 +64,7 @@ class RuntimeHome:
         self.home = Home(root)
         self.environment = {**os.environ, **(environment or {}), "DULY_HOME": str(root)}
         self.results: dict[str, dict[str, Any]] = {}
+        self.tree: set[Leftover] = set()
 
     def duly(self, *arguments: str, before: tuple[str, ...] = ()) -> Outcome:
         """Runs one command to its end; nobody is at the terminal. ``before`` is put in front of it."""
@@ -144,6 +147,11 @@ class RuntimeHome:
         """Every entry, node, checkpoint and artifact of the log is as it was signed."""
         outcome = self.duly("audit", "verify")
         assert outcome.code == 0, outcome.out + outcome.err
+
+    def ready(self) -> dict[str, Any]:
+        """What a node says of itself once its actors are in place."""
+        found: dict[str, Any] = json.loads((self.home.run / READY_FILE).read_text("utf-8"))
+        return found
 
     def supervisor(self) -> int:
         return int((self.home.run / "supervisor.lock").read_text("ascii"))
