@@ -197,4 +197,11 @@ def office_driver(
 ) -> Driver:
     """A driver over the office, not yet submitted; ``settings`` are fields of the mandate."""
     answers = OfficeAnswers(office, descriptors)
-    return Driver(answers, descriptors, plan=wanted, text=row["prompt"], settings=settings)
+    return Driver(
+        answers,
+        descriptors,
+        plan=wanted,
+        text=row["prompt"],
+        settings=settings,
+        submitted={"has_critic": True},
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from answers import Answers, CallFailure
 from driver import Driver
-from duly.protocol.judgement.checks import Check
+from duly.protocol.judgement.checks import Check, Outcome
 from duly.protocol.machine import effects
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome
@@ -178,11 +178,13 @@ class Shop:
 
 
 class ShopAnswers(Answers):
-    """The recorded shop as hosts, with the sentences of its errors; a critic that passes whatever it is asked about."""
+    """The recorded shop as hosts, with the sentences of its errors; a critic who says ``words`` one after the other, the
+    last of them for good; a planner who plans the same calls again under another constraint."""
 
-    def __init__(self, shop: Shop) -> None:
-        super().__init__(tools=shop.tools())
+    def __init__(self, shop: Shop, words: Sequence[Outcome]) -> None:
+        super().__init__(tools=shop.tools(), draft=_again)
         self.shop = shop
+        self.words = words
         self.asked_critic = 0
 
     def call(self, driver: Driver, call: effects.Call, wave: int, outputs: dict[str, Any]) -> StepOutcome:
@@ -195,11 +197,15 @@ class ShopAnswers(Answers):
         checks = super().all_checks(run, order)
         if not order.critic:
             return checks
+        word = self.words[min(self.asked_critic, len(self.words) - 1)]
         self.asked_critic += 1
-        return [
-            *(one for one in checks if one.kind != "critic"),
-            Check(check_id="critic", kind="critic", step_id="", outcome="pass"),
-        ]
+        said = Check(check_id="critic", kind="critic", step_id="", outcome=word, reason=f"it said {word}")
+        return [*(one for one in checks if one.kind != "critic"), said]
+
+
+def _again(run: Run, order: effects.Draft) -> Plan:
+    assert run.plan is not None
+    return run.plan.model_copy(update={"constraints": [f"look again, {order.replan}"], "origin": "model"})
 
 
 def recorded(row: Mapping[str, Any], step_id: str) -> Mapping[str, Any]:
@@ -209,9 +215,21 @@ def recorded(row: Mapping[str, Any], step_id: str) -> Mapping[str, Any]:
 
 
 def shop_driver(
-    row: Mapping[str, Any], descriptors: Mapping[str, Descriptor], wanted: Plan, **settings: Any
+    row: Mapping[str, Any],
+    descriptors: Mapping[str, Descriptor],
+    wanted: Plan,
+    *,
+    critic: Sequence[Outcome] = ("pass",),
+    **settings: Any,
 ) -> tuple[Driver, Shop]:
     """A driver over the row's shop, not yet submitted; ``settings`` are fields of the mandate."""
     shop = Shop(row)
-    given = {"budget": {"steps": 50, "tool_calls": 100, "wall_seconds": 600}, **settings}
-    return Driver(ShopAnswers(shop), descriptors, plan=wanted, text=row["instruction"], settings=given), shop
+    driver = Driver(
+        ShopAnswers(shop, critic),
+        descriptors,
+        plan=wanted,
+        text=row["instruction"],
+        settings=settings,
+        submitted={"has_critic": True},
+    )
+    return driver, shop

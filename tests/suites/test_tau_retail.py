@@ -17,6 +17,7 @@ import pytest
 from driver import Driver
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.authority.tiers import TIERS
+from duly.protocol.judgement.checks import Outcome
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.run import Run
 from duly.protocol.plan import validate
@@ -24,7 +25,17 @@ from duly.protocol.plan.agent import Tier
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Degrade, Plan, Replan
 from duly.protocol.wire import canon
-from suite_tau import SERVER, TOOL_ERROR, Shop, recorded, retail_plan, retail_rows, retail_tools, shop_driver
+from suite_tau import (
+    SERVER,
+    TOOL_ERROR,
+    Shop,
+    ShopAnswers,
+    recorded,
+    retail_plan,
+    retail_rows,
+    retail_tools,
+    shop_driver,
+)
 
 ROWS, WITH_ERRORS, EMPTY = 520, 19, 1
 # Their crashes at every boundary are about two hundred runs; 500 takes every row of more than one write.
@@ -131,6 +142,51 @@ def _told(driver: Driver, run: Run, row: Mapping[str, Any]) -> str:
     return f"{run.phase} {run.reason}"
 
 
+@pytest.mark.parametrize("tier", sorted(TIERS))
+def test_the_critic_is_asked_where_the_tier_says_and_only_lowers(
+    tier: Tier, acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    """Whatever it says, no effect is taken back or repeated; without its word nothing that needs it is COMPLETED."""
+    asked = TIERS[tier].critic
+    ends = {"pass": "COMPLETED verdict.pass", "not_run": "PARTIAL verdict.unverified"}
+    for row in random.Random(3).sample([row for row in acting if not failing(row)], 25):
+        for word, end in ends.items():
+            wanted = retail_plan(row, descriptors)
+            driver, shop = shop_driver(row, descriptors, wanted, critic=(word,), tier=tier)
+            run = through(driver, "nobody is asked")
+            assert f"{run.phase} {run.reason}" == (end if asked else ends["pass"])
+            assert critics(driver) == (1 if asked else 0)
+            once_each(shop, written(row))
+
+
+def critics(driver: Driver) -> int:
+    assert isinstance(driver.answers, ShopAnswers)
+    return driver.answers.asked_critic
+
+
+@pytest.mark.parametrize("tier", ["supervised", "bounded_autonomous"])
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_critic_that_fails_the_result_gets_other_plans_and_no_effect_twice(
+    tier: Tier, fails: int, acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
+):
+    """Each further plan gates again where the tier has the gate, and takes over what happened; after the third it ends."""
+    words: list[Outcome] = ["fail"] * fails
+    for row in random.Random(4).sample([row for row in acting if not failing(row)], 15):
+        driver, shop = shop_driver(
+            row, descriptors, retail_plan(row, descriptors), critic=[*words, "pass"], tier=tier
+        )
+        run = through(driver, "nobody is asked")
+        assert f"{run.phase} {run.reason}" == (
+            "FAILED verdict.fail" if fails == 3 else "COMPLETED verdict.pass"
+        ), driver.story()
+        plans = min(fails + 1, 3)
+        assert driver.kinds().count("plan.drafted") == critics(driver) == plans
+        assert driver.kinds().count("gate.asked") == (plans if TIERS[tier].plan_gate else 0)
+        assert driver.kinds().count("step.reused") == (plans - 1) * len(row["steps"])
+        assert driver.answers.called == calls_of(row)
+        once_each(shop, written(row))
+
+
 @pytest.mark.parametrize("allow_partial", [False, True])
 def test_giving_up_keeps_what_was_done_and_starts_nothing_more(
     allow_partial: bool, acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
@@ -188,14 +244,15 @@ def test_a_contract_that_degrades_asks_nobody(
         } == set(failing(row))
 
 
-def test_a_contract_that_replans_repeats_no_effect_when_there_is_no_other_plan(
+def test_a_contract_that_replans_repeats_neither_effects_nor_the_failed_call(
     acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
 ):
-    """What happened before the error stays as it was, once; the planner of the driver knows no other way."""
+    """What happened before the error stays as it was, once; a planner that only knows the same calls is refused."""
     for row in (row for row in acting if failing(row)):
         driver, shop = shop_driver(row, descriptors, retail_plan(row, descriptors, on_failure=[Replan()]))
         run = through(driver, "nobody is asked")
         assert driver.facts("replan.triggered")[0]["code"] == TOOL_ERROR
+        assert driver.facts("replan.refused")[0]["code"] == "replan.identical"
         position = next(n for n, one in enumerate(row["steps"]) if one["is_error"])
         once_each(shop, [(one["tool"], one["arguments"]) for one in row["steps"][:position]])
         assert run.phase is Phase.FAILED
