@@ -9,6 +9,7 @@ PYTHON = python3
 SUITES =
 TESTS =
 WORKERS = 2
+RUNS = 20000
 REQUEST = On-time arrivals fell in June compared with May. Find the cause and recommend what to do.
 
 help: ## Say what can be made
@@ -34,6 +35,9 @@ test: setup ## Run all tests (SUITES=DIR adds the public suites, TESTS=tests/pro
 
 kill-matrix: setup ## Kill every process at every journal boundary of real runs, count effects, write docs/kill-matrix.md
 	@$(BIN)/python tests/recovery/kill_matrix.py --write docs/kill-matrix.md
+
+simulation: setup ## Play 20,000 stories of the machine by chance (RUNS=N plays others)
+	@$(BIN)/python -m pytest -n $(WORKERS) tests/simulation --simulation-runs=$(RUNS)
 
 check: setup ## Lint, formatting, types and layers
 	@status=0; \

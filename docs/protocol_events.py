@@ -104,6 +104,13 @@ def _set_later(name: str, function: ast.FunctionDef) -> Iterator[str]:
                 isinstance(target, ast.Subscript)
                 and isinstance(target.value, ast.Name)
                 and target.value.id == name
-                and isinstance(target.slice, ast.Constant)
             ):
-                yield str(target.slice.value)
+                yield from _text_of(target.slice)
+
+
+def _text_of(node: ast.expr) -> Iterator[str]:
+    """A key, with N where a number is filled in: ``output.N``."""
+    if isinstance(node, ast.Constant):
+        yield str(node.value)
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(str(one.value) if isinstance(one, ast.Constant) else "N" for one in node.values)

@@ -36,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--suites", metavar="DIR", default=None, help="folder of the public suites; tests skip without"
     )
+    parser.addoption(
+        "--simulation-runs", metavar="N", type=int, default=400, help="stories by chance of tests/simulation"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,8 +13,12 @@ from .run import DONE, GONE, Run
 
 
 def ready_reads(run: Run, now_ms: int) -> list[Step]:
-    """The reads that may start now, in order, up to the first step that is no free read and has not come to an end."""
+    """The reads that may start now, in order, up to the first step that is no free read and has not come to an end.
+
+    A step of a segment does not start again while others of it are under way: their arguments refer to it.
+    """
     found: list[Step] = []
+    serial = {run.steps[name].wave for name in run.outstanding if run.steps[name].mode == "serial"}
     for level in run.levels:
         for step_id in level:
             state, step = run.steps[step_id], run.step(step_id)
@@ -23,7 +27,7 @@ def ready_reads(run: Run, now_ms: int) -> list[Step]:
             if not is_free_read(run, step):
                 return found
             waits = state.status in ("pending", "retrying") and state.retry_at_ms <= now_ms
-            if waits and calls.is_ready(run, step):
+            if waits and state.wave not in serial and calls.is_ready(run, step):
                 found.append(step)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class Answers:
 
     ``bind`` and ``draft`` stand for the planner; ``draft`` gives a plan, a question, or an error. ``cached`` is what the
     plan cache has. ``judge`` changes the checks before they are judged, ``probe`` says whether a write happened, ``policy``
-    whether a call is gated. ``fingerprints`` are the sources' marks.
+    whether a call is gated, ``critic`` the outcome of its check. ``fingerprints`` are the sources' marks.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -58,6 +58,7 @@ class Answers:
     judge: Callable[[Run, list[Check]], list[Check]] = lambda run, checks: checks
     probe: Callable[[Run, effects.Probe], tuple[str, Any]] = lambda run, order: ("unknown", None)
     policy: Callable[[Run, effects.JudgePolicy], bool] = lambda run, order: True
+    critic: Callable[[Run], str] = lambda run: "pass"
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     one_by_one: bool = False  # every call of a concurrent level comes back in a message of its own
     called: list[tuple[str, str, Any]] = field(default_factory=list)  # step, tool, arguments
@@ -93,16 +94,24 @@ class Answers:
             case effects.JudgePolicy():
                 yield stimulus(stimuli.PolicyJudged, step_id=order.step_id, gated=self.policy(run, order))
             case effects.PrepareChecks():
-                yield stimulus(stimuli.ReadsWanted, reads=[], purpose="checks")
+                yield stimulus(stimuli.ReadsWanted, reads=_read_backs(run, order.step_ids), purpose="checks")
             case effects.CheckSteps():
                 checks = [check for name in order.step_ids for check in _output_checks(run, name)]
-                yield stimulus(stimuli.ChecksReturned, checks=_data(self.judge(run, checks)))
+                checks = self.judge(run, checks + self._read_back(run, order.reads))
+                yield stimulus(stimuli.ChecksReturned, checks=_data(checks), rows=len(order.reads))
             case effects.PrepareVerification():
-                yield stimulus(stimuli.ReadsWanted, reads=_read_backs(run))
+                yield stimulus(stimuli.ReadsWanted, reads=_read_backs(run, list(run.steps)))
             case effects.Judge():
                 checks = self.judge(run, self.all_checks(run, order))
                 outcome, reason = judge(checks)
-                yield stimulus(stimuli.Judged, outcome=outcome, reason=reason, checks=_data(checks))
+                yield stimulus(
+                    stimuli.Judged,
+                    outcome=outcome,
+                    reason=reason,
+                    checks=_data(checks),
+                    rows=len(order.reads),
+                    tokens=10 if order.critic else 0,
+                )
             case effects.StorePlan():
                 self.stored.append(order)
             case effects.CancelCalls():
@@ -153,11 +162,22 @@ class Answers:
         assert run.plan is not None
         done = [step.step_id for step in run.plan.steps if run.steps[step.step_id].status in DONE]
         checks = [check for name in done for check in _output_checks(run, name)]
-        for read in order.reads:
+        return checks + self._read_back(run, order.reads) + (self._criticised(run) if order.critic else [])
+
+    def _read_back(self, run: Run, reads: Sequence[Mapping[str, Any]]) -> list[Check]:
+        found = []
+        for read in reads:
             step = run.step(str(read["step_id"]))
             value = to_tagged(self.tools[read["tool"]](**from_tagged(read["arguments"])))
-            checks.append(check_read_back(step, gates.resolved(run, step), value))
-        return checks
+            found.append(check_read_back(step, gates.resolved(run, step), value))
+        return found
+
+    def _criticised(self, run: Run) -> list[Check]:
+        """The critic's word on the run as a whole; ``silent`` is none at all."""
+        word: Any = self.critic(run)
+        if word == "silent":
+            return []
+        return [Check(check_id="critic", kind="critic", step_id="", outcome=word, reason=f"It says {word}.")]
 
 
 def _plain(call: Call, wave: int, outcome: Any, code: str, transient: bool = False) -> StepOutcome:
@@ -183,12 +203,12 @@ def _output_checks(run: Run, step_id: str) -> list[Check]:
     return check_output(step, run.output(step_id), run.descriptors.get(step.tool or ""))
 
 
-def _read_backs(run: Run) -> list[dict[str, Any]]:
+def _read_backs(run: Run, names: Collection[str]) -> list[dict[str, Any]]:
     assert run.plan is not None
     found = []
     for step in run.plan.steps:
         wanted = step.verification.independent
-        if run.steps[step.step_id].status in DONE and isinstance(wanted, ReadBack):
+        if step.step_id in names and run.steps[step.step_id].status in DONE and isinstance(wanted, ReadBack):
             outputs = {name: run.output(name) for name in run.outputs}
             found.append(
                 {

@@ -73,6 +73,7 @@ class Driver:
     submitted: Mapping[str, Any] = field(
         default_factory=dict
     )  # fields of the submission: policy, kept, has_critic, ...
+    approver_name: str = ""  # of the person's key in the key ring
     resumed: Mapping[str, Any] = field(default_factory=dict)  # what the next start finds changed
     seed: int = 0
     order_ms: int = 10  # how long each order takes
@@ -207,7 +208,13 @@ class Driver:
             error = refused
             return self.say(lambda: stimuli.AuthorityRefused(**self.moment(), error=error))
         return self.say(
-            lambda: stimuli.Approved(**self.moment(), approval=approval, envelope=envelope, approver=signer)
+            lambda: stimuli.Approved(
+                **self.moment(),
+                approval=approval,
+                envelope=envelope,
+                approver=signer,
+                approver_name=self.approver_name,
+            )
         )
 
     def reject(self, feedback: str | None = None) -> Run:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chance_world import DESCRIPTORS, World
+from chance_plans import DESCRIPTORS
+from chance_world import World
+from control_checks import check_control
 from duly.protocol.machine.run import Run
-from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.schedule import dependencies
 from duly.protocol.wire import canon
 from memory_record import MemoryRecord
+from violations import NEW_PLAN, Violation, hold, plans_of
 
 GOOD = {"succeeded", "reused"}
-SETTLED = {*GOOD, "stated", "degraded", "skipped"}
-
-
-class Violation(AssertionError):
-    """A story that should not be."""
+SETTLED = {*GOOD, "stated", "degraded", "skipped", "shadowed"}
 
 
 def check_story(world: World, run: Run) -> None:
@@ -26,29 +24,13 @@ def check_story(world: World, run: Run) -> None:
     _starts_have_a_cause(leaves)
     _order_and_solitude(leaves, world.record)
     _budgets_hold(leaves, run.mandate.budget)
-    _writes_were_approved(leaves, world.record, run)
+    check_control(leaves, world, run)
     _ends_are_true(leaves, world, run)
-
-
-def _hold(condition: bool, what: str) -> None:
-    if not condition:
-        raise Violation(what)
 
 
 def _effects_happen_once(world: World) -> None:
     for (name, key), count in world.sink.effects.items():
-        _hold(count == 1, f"{name} acted {count} times for {key}")
-
-
-def _plans(
-    leaves: Iterable[Mapping[str, Any]], record: MemoryRecord
-) -> Iterable[tuple[Mapping[str, Any], Plan | None]]:
-    """Every entry with the plan that holds at that moment."""
-    plan = None
-    for leaf in leaves:
-        if leaf["kind"] == "plan.drafted":
-            plan = Plan.model_validate(canon.decode(record.artifacts[leaf["artifacts"]["plan"]]))
-        yield leaf, plan
+        hold(count == 1, f"{name} acted {count} times for {key}")
 
 
 def _starts_have_a_cause(leaves: Iterable[Mapping[str, Any]]) -> None:
@@ -56,16 +38,18 @@ def _starts_have_a_cause(leaves: Iterable[Mapping[str, Any]]) -> None:
     may: dict[str, bool] = {}
     for leaf in leaves:
         facts, kind = leaf["facts"], leaf["kind"]
-        if kind == "plan.drafted":
+        if kind in NEW_PLAN:
             may.clear()
         elif kind == "step.started":
-            _hold(may.get(facts["step_id"], True), f"{facts['step_id']} started again without a cause")
+            hold(may.get(facts["step_id"], True), f"{facts['step_id']} started again without a cause")
             may[facts["step_id"]] = False
         elif (
             kind == "step.failed"
             and facts["then"] in ("retry", "again", "gate")
             or kind == "step.outcome_stated"
             and facts["said"] == "did_not_happen"
+            or kind == "step.probed"
+            and facts["outcome"] == "did_not_happen"
         ):
             may[facts["step_id"]] = True
         elif kind == "input.given" and facts["said"] == "retry":
@@ -83,11 +67,11 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
     running: set[str] = set()
     effect: dict[str, bool] = {}
     together: int = 0
-    for leaf, plan in _plans(leaves, record):
+    for leaf, plan in plans_of(leaves, record):
         facts, kind = leaf["facts"], leaf["kind"]
         step_id = facts.get("step_id")
-        if kind == "plan.drafted":
-            _hold(not running, "a plan was replaced under running calls")
+        if kind in NEW_PLAN:
+            hold(not running, "a plan was replaced under running calls")
             assert plan is not None
             status.clear()
             checked.clear()
@@ -96,20 +80,20 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             assert plan is not None and step_id is not None
             for need in dependencies(plan.step(step_id)):
                 same_wave = need in running and facts["template"]
-                _hold(
+                hold(
                     status.get(need) in SETTLED
                     or same_wave
                     or (need in running and facts["wave"] == together),
                     f"{step_id} started before {need} was done",
                 )
                 good = checked.get(need) == "pass" or status.get(need) not in GOOD
-                _hold(
+                hold(
                     good or not effect[step_id],
                     f"the effect {step_id} started on {need}, which nobody checked",
                 )
             together = facts["wave"]
-            _hold(not any(effect[name] for name in running), f"{step_id} started beside an effect")
-            _hold(not (running and effect[step_id]), f"the effect {step_id} started beside others")
+            hold(not any(effect[name] for name in running), f"{step_id} started beside an effect")
+            hold(not (running and effect[step_id]), f"the effect {step_id} started beside others")
             running.add(step_id)
         elif kind in ("step.succeeded", "step.failed", "step.outcome_unknown"):
             running.discard(step_id or "")
@@ -118,7 +102,7 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             keys[step_id or ""] = facts["key"]
         elif kind == "step.checked":
             checked[step_id or ""] = facts["outcome"]
-        elif kind in ("step.reused", "step.skipped"):
+        elif kind in ("step.reused", "step.skipped", "step.shadowed"):
             status[step_id or ""] = kind.removeprefix("step.")
             if facts.get("key") in stated:
                 status[step_id or ""] = "stated"
@@ -127,7 +111,7 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             stated.add(keys[step_id or ""])
         elif kind == "input.given" and facts["said"] == "skip":
             status[facts["about"].partition(":")[2]] = "degraded"
-        elif kind == "run.resumed":
+        elif kind in ("run.resumed", "objective.amended"):
             running.clear()
 
 
@@ -138,8 +122,8 @@ def _budgets_hold(leaves: Iterable[Mapping[str, Any]], limits: Mapping[str, int]
     for leaf in leaves:
         facts, kind = leaf["facts"], leaf["kind"]
         if kind == "budget.reserved":
-            for name, amount in facts["amounts"].items():
-                reserved[name] += amount
+            for name in reserved:
+                reserved[name] += facts["amounts"].get(name, 0)
         elif kind == "step.started":
             started += 1
         elif kind == "step.failed" and facts["not_started"] and "wave" in facts:
@@ -147,35 +131,8 @@ def _budgets_hold(leaves: Iterable[Mapping[str, Any]], limits: Mapping[str, int]
             for name in reserved:
                 reserved[name] -= 1
         for name, amount in reserved.items():
-            _hold(amount <= limits[name], f"{amount} {name} were reserved of {limits[name]}")
-        _hold(started <= reserved["steps"], "a step started without a reservation")
-
-
-def _writes_were_approved(leaves: list[Mapping[str, Any]], record: MemoryRecord, run: Run) -> None:
-    """In a tier with gates every effect starts after an approval of its plan or of itself; gated tools do in each tier."""
-    on = run.mandate.tier in ("assisted", "supervised")
-    plan_approved = False
-    steps_approved: set[str] = set()
-    open_gate = False
-    for leaf, plan in _plans(leaves, record):
-        facts, kind = leaf["facts"], leaf["kind"]
-        if kind == "plan.drafted":
-            plan_approved = False
-            steps_approved.clear()
-        elif kind == "gate.asked":
-            open_gate = True
-        elif kind in ("plan.approved", "step.approved", "plan.rejected", "run.ended"):
-            open_gate = False
-            plan_approved |= kind == "plan.approved"
-            steps_approved |= {facts["step_id"]} if kind == "step.approved" else set()
-        elif kind == "step.started":
-            assert plan is not None
-            _hold(not open_gate, "a step started while a gate was open")
-            name = plan.step(facts["step_id"]).tool or ""
-            gated = name in run.mandate.gated_tools
-            if gated or (on and not DESCRIPTORS[name].reads_only):
-                approved = (on and plan_approved) or facts["step_id"] in steps_approved
-                _hold(approved, f"{facts['step_id']} started without an approval")
+            hold(amount <= limits[name], f"{amount} {name} were reserved of {limits[name]}")
+        hold(started <= reserved["steps"], "a step started without a reservation")
 
 
 def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> None:
@@ -184,13 +141,13 @@ def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> N
         if leaves[-1]["kind"] != "step.late_result"
         else next(leaf for leaf in reversed(leaves) if leaf["kind"] != "step.late_result")
     )
-    _hold(last["kind"] in ("run.ended", "budget.warned"), f"the story stops with {last['kind']}")
-    _hold(sum(leaf["kind"] == "run.ended" for leaf in leaves) == 1, "a run ends once")
-    _hold(bool(run.reason), "an end has a reason")
+    hold(last["kind"] in ("run.ended", "budget.warned"), f"the story stops with {last['kind']}")
+    hold(sum(leaf["kind"] == "run.ended" for leaf in leaves) == 1, "a run ends once")
+    hold(bool(run.reason), "an end has a reason")
     verdicts = [leaf["facts"]["outcome"] for leaf in leaves if leaf["kind"] == "verdict.reached"]
     if str(run.phase) != "COMPLETED":
         return
-    _hold(verdicts[-1:] == ["pass"], "completed without a passing verdict")
+    hold(verdicts[-1:] == ["pass"], "completed without a passing verdict")
     verdict = next(leaf for leaf in reversed(leaves) if leaf["kind"] == "verdict.reached")
     checks = canon.decode(world.record.artifacts[verdict["artifacts"]["checks"]])
     bad = [
@@ -198,14 +155,17 @@ def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> N
         for check in checks
         if check["outcome"] == "fail" or (check["mandatory"] and check["outcome"] != "pass")
     ]
-    _hold(not bad, f"completed although {bad[:1]}")
+    hold(not bad, f"completed although {bad[:1]}")
     assert run.plan is not None
     unseen = {one.step_id for one in run.plan.steps} - {check["step_id"] for check in checks}
-    _hold(not unseen, f"completed although nobody checked {unseen}")
+    hold(not unseen, f"completed although nobody checked {unseen}")
     for one in run.plan.steps:
-        _hold(run.steps[one.step_id].status in GOOD, f"completed, and {one.step_id} is not done")
+        hold(run.steps[one.step_id].status in GOOD, f"completed, and {one.step_id} is not done")
         arguments = one.tool_contract.arguments or {}
         if not DESCRIPTORS[one.tool or ""].reads_only:
-            _hold(
+            hold(
                 world.sink.holds(arguments["key"]), f"completed, and the effect of {one.step_id} is not there"
             )
+
+
+__all__ = ["Violation", "check_story"]

@@ -33,6 +33,7 @@ def completed_with_a_write(world: World) -> bool:
         and "step.approved" not in world.kinds()
         and "plan.approved" in world.kinds()
         and not world.kinds().count("run.resumed")
+        and world.kinds()[-1] == "run.ended"
     )
 
 
@@ -70,7 +71,7 @@ def judged_badly(leaves: list[Leaf]) -> list[Leaf]:
         (doubled("step.started"), "again without a cause"),
         (reserved_too_much, "were reserved of"),
         (without("budget.reserved"), "without a reservation"),
-        (without("plan.approved"), "while a gate was open"),
+        (without("plan.approved"), "started after gate.asked"),
         (lambda leaves: without("plan.approved")(without("gate.asked")(leaves)), "without an approval"),
         (judged_badly, "without a passing verdict"),
         (lambda leaves: leaves[:-1], "the story stops with"),
