@@ -13,8 +13,8 @@ from duly.hosts.admission import EpochStatement
 from duly.hosts.client import HostClient
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import KeptResult, Resumed, StepOutcome, TimePassed
-from duly.protocol.wire.errors import DulyError
+from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed
+from duly.protocol.wire.errors import DulyError, RunError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
 from duly.storage.keys import KeyRing
@@ -162,10 +162,9 @@ class HarnessRuntime:
         its effects that were under way."""
         changed: list[str] = []
         digests: dict[str, str] = {}
-        settled: list[StepOutcome] = []
         stalled = ""
+        settled = await self._settler.settle_run(run)
         try:
-            settled = await self._settler.settle_run(run)
             opened = await self._packages.get(run.mandate.package)
             digests = opened.digests()
             granted = opened.granted(run.agent)
@@ -174,18 +173,23 @@ class HarnessRuntime:
         except DulyError as error:
             log.error("run %s cannot go on now: %s", run.run_id, error)
             stalled = error.code
-        await self.core.post(
-            run.run_id,
-            lambda now, fresh: Resumed(
-                now_ms=now,
-                fresh=fresh,
-                epoch=self.core.epoch,
-                changed=changed,
-                digests=digests,
-                settled=settled,
-                stalled=stalled,
-            ),
-        )
+        try:
+            await self.core.post(
+                run.run_id,
+                lambda now, fresh: Resumed(
+                    now_ms=now,
+                    fresh=fresh,
+                    epoch=self.core.epoch,
+                    changed=changed,
+                    digests=digests,
+                    settled=settled,
+                    stalled=stalled,
+                ),
+            )
+        except RunError as error:
+            if error.code == "run.already_resumed":
+                _give_up(error)  # a younger harness has it: this one was frozen while it started
+            raise
 
     def _desk(self, record: JournalRecord) -> Desk:
         return Desk(

@@ -17,7 +17,7 @@ from duly.protocol.machine.pending import pending
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome
 from duly.protocol.wire.errors import DulyError
-from duly.protocol.wire.limits import SETTLE_AGAIN_SECONDS
+from duly.protocol.wire.limits import GRANT_TTL_SECONDS, SETTLE_AGAIN_SECONDS
 
 from ..caller import Caller
 from ..messages import CallsSettled, SettleCalls
@@ -51,28 +51,41 @@ class Settler:
             return list(outcomes)
         expires_ms = max(grant.expires_ms for grant in granted.grants.values())
         granted_ms = min(grant.issued_ms for grant in granted.grants.values())
-        while True:
-            try:
-                found = await self._ask(granted, missing, wave, granted_ms)
-                return [found.get((one.step_id, one.attempt), one) for one in outcomes]
-            except DulyError as error:
-                log.warning("the write host could not say what became of %d calls: %s", len(missing), error)
-                if self._clock.now_ms() > expires_ms:
-                    return list(outcomes)
-            await asyncio.sleep(SETTLE_AGAIN_SECONDS)
+        found = await self._patiently(granted, missing, wave, granted_ms, expires_ms)
+        return [found.get((one.step_id, one.attempt), one) for one in outcomes]
 
     async def settle_run(self, run: Run) -> list[StepOutcome]:
         """What the host knows of the effects that were under way when the harness of this run went away.
 
-        Raises ``DulyError`` where it does not answer: then their grants may still be used, and nothing may go on.
+        It waits like ``settle``: until then the run does not go on.
         """
         outcomes: list[StepOutcome] = []
         for order in effects_under_way(run):
             granted = self._signer.recall(run, order)
             started = [run.steps[call.step_id].granted_ms for call in order.calls]
             missing = [(call.step_id, call.attempt) for call in order.calls if call.effect != "read"]
-            outcomes += (await self._ask(granted, missing, order.wave, min(started))).values()
+            expires_ms = max(started) + GRANT_TTL_SECONDS * 1_000
+            found = await self._patiently(granted, missing, order.wave, min(started), expires_ms)
+            outcomes += found.values()
         return outcomes
+
+    async def _patiently(
+        self,
+        granted: Granted,
+        missing: Collection[tuple[str, int]],
+        wave: int,
+        granted_ms: int,
+        expires_ms: int,
+    ) -> dict[tuple[str, int], StepOutcome]:
+        """What the host says; nothing where it is silent until the grants have expired, and nobody can use them any more."""
+        while True:
+            try:
+                return await self._ask(granted, missing, wave, granted_ms)
+            except DulyError as error:
+                log.warning("the write host could not say what became of %d calls: %s", len(missing), error)
+                if self._clock.now_ms() > expires_ms:
+                    return {}
+            await asyncio.sleep(SETTLE_AGAIN_SECONDS)
 
     async def _ask(
         self, granted: Granted, missing: Collection[tuple[str, int]], wave: int, granted_ms: int

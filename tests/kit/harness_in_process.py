@@ -103,6 +103,8 @@ class FunctionHost:
     ledger: Ledger = field(default_factory=Ledger)
     done: dict[str, ResultGroup] = field(default_factory=dict)
     forgets: bool = False  # it dies after the effect, with the only word of it
+    silent: bool = False  # it cannot be asked what became of anything
+    asked: int = 0
     frozen: asyncio.Event | None = None  # the first dispatch stands still at its door until this is set
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -163,6 +165,9 @@ class FunctionHost:
         return ResultGroup(signed, [grant.nonce], {grant.nonce: output} if outcome == "ok" else {}, errors)
 
     async def settle(self, statement: bytes) -> tuple[dict[str, str], list[ResultGroup]]:
+        self.asked += 1
+        if self.silent:
+            raise RuntimeFault("runtime.wrong_reply", "The host says nothing that makes sense.")
         wanted = Settlement.peek(statement)
         if wanted.epoch < self.ledger.epoch:
             raise AuthorityError("grant.stale_epoch", "Another harness has taken over.")

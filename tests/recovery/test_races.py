@@ -241,9 +241,9 @@ async def _taken_over(world: World, run_id: str) -> str:
         if run_id in both[younger].core.runs:
             assert await ended(both[younger], run_id) == "COMPLETED"
         assert str(both[younger].record.load(run_id).phase) == "COMPLETED"
-        # Whatever the older one still wants to record is refused, and it gives up.
+        # Whatever the older one still wants to record is refused, by the journal or by what it reads there.
         told = codes[older] or ",".join(error.code for error in both[older].gave_up) or "nothing to do"
-        assert told in ("log.stale_epoch", "nothing to do"), told
+        assert told in ("log.stale_epoch", "run.already_resumed", "nothing to do"), told
         return told
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from answers import Answers
 from driver import Driver
+from duly.actors.harness import settler
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.machine import stimuli
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome
 from duly.protocol.wire import canon
+from harness_in_process import Harness, World
 from plans import plan, ref, step, table, tool
 
 R = tool("r")
@@ -180,3 +185,64 @@ def test_what_a_host_says_of_another_attempt_changes_nothing():
     driver, ran = crashed_in_write(stale)
     assert driver.run is not None and driver.run.phase is Phase.WAITING_INPUT
     assert ran.count("write") == 0
+
+
+class TestSilentHost:
+    """While the host does not say what became of an effect, whoever holds its grant may still use it."""
+
+    @pytest.fixture
+    def world(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+        monkeypatch.setattr(settler, "SETTLE_AGAIN_SECONDS", 0.001)
+        one = World(tmp_path / "home")
+        one.hosts["write"].forgets = one.hosts["write"].silent = True
+        yield one
+        one.close()
+
+    @staticmethod
+    async def asked(world: World, times: int) -> None:
+        while world.hosts["write"].asked < times:
+            await asyncio.sleep(0)
+
+    def test_nobody_is_told_that_an_effect_is_lost_before_the_host_has_answered(self, world: World):
+        async def run() -> None:
+            async with world.harness() as harness:
+                order = await harness.order("thing", "bounded_autonomous")
+                submitted = asyncio.create_task(harness.told("submit", **order))
+                await self.asked(world, 5)
+                run = harness.core.runs[order["run_id"]]
+                assert (run.phase, run.steps["w"].status) == (Phase.RUNNING, "started")
+                world.hosts["write"].silent = False
+                assert await submitted == "WAITING_INPUT"
+                assert await harness.told("answer", run_id=run.run_id, text="it happened") == "COMPLETED"
+
+        asyncio.run(run())
+        assert world.sent == ["thing"]
+
+    def test_a_run_does_not_go_on_under_a_new_harness_before_the_host_has_answered(self, world: World):
+        async def run() -> None:
+            async with world.harness() as first:
+                order = await first.order("thing", "bounded_autonomous")
+                submitted = asyncio.create_task(first.told("submit", **order))
+                await self.asked(world, 1)
+                submitted.cancel()
+            asked = world.hosts["write"].asked
+            second = Harness(world)
+            starting = asyncio.create_task(second.start())
+            await self.asked(world, asked + 5)
+            assert str(second.record.load(order["run_id"]).phase) == "RUNNING"
+            world.hosts["write"].silent = False
+            await starting
+            assert str(second.record.load(order["run_id"]).phase) == "WAITING_INPUT"
+            await second.close()
+
+        asyncio.run(run())
+        assert world.sent == ["thing"]
+
+    def test_once_the_grant_has_expired_nobody_can_use_it_and_the_person_is_asked(self, world: World):
+        async def run() -> str:
+            async with world.harness() as harness:
+                harness.settler._clock = SimpleNamespace(now_ms=lambda: 10**14)  # type: ignore[assignment]
+                return await harness.told("submit", **await harness.order("thing", "bounded_autonomous"))
+
+        assert asyncio.run(run()) == "WAITING_INPUT"
+        assert world.sent == ["thing"]
