@@ -149,7 +149,7 @@ class Performer:
     async def _draft(self, run: Run, order: effects.Draft) -> Make:
         async def ask() -> Make:
             opened = await self._packages.get(run.mandate.package)
-            marks = await self._packages.fingerprints(opened)
+            marks = dict(opened.fingerprints)
             body = AskDraft(
                 package=run.mandate.package,
                 agent=run.agent.name,
