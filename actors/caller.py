@@ -30,7 +30,7 @@ class Transport(Protocol):
         """How many actors of a role there are, on one node where one is named."""
 
     def nodes(self) -> list[str]:
-        """The nodes with executors that are not away."""
+        """The nodes none of whose executors is away."""
 
 
 class Caller:

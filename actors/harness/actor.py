@@ -33,7 +33,7 @@ class Harness:
     def __init__(self, settings: dict[str, Any], name: str) -> None:
         self._settings = Settings.of(settings)
         begin(self._settings, name)
-        self._transport = RayTransport(CONTROL, NAMESPACE)
+        self._transport = RayTransport(CONTROL, NAMESPACE, self._settings.node)
         self._runtime: HarnessRuntime | None = None
         self._starting: asyncio.Future[None] | None = None
         context = ray.get_runtime_context()

@@ -35,12 +35,14 @@ class RayTransport:
     Executors come and go with nodes, so the list of them is looked up again when it is older than a few seconds. Ray
     refuses calls to an actor that it is starting again; what is sent to a lost actor therefore waits until it answers a
     harmless question, and an actor that was silent for a while is asked that question first: a call that matters should
-    not be the one that finds a dead process.
+    not be the one that finds a dead process. On another node than ``node``, the caller's own, nobody waits: others can do
+    the work, and who knows whether that node comes back.
     """
 
-    def __init__(self, control: dict[Role, str], namespace: str) -> None:
+    def __init__(self, control: dict[Role, str], namespace: str, node: str) -> None:
         self._control = control
         self._namespace = namespace
+        self._node = node
         self._handles: dict[str, Handle] = {}
         self._executors: list[str] = []
         self._looked = 0.0
@@ -51,9 +53,10 @@ class RayTransport:
         return len(self._names(role, node))
 
     def nodes(self) -> list[str]:
-        """The nodes with executors that are not away, in order."""
-        names = self._names("executor")
-        return sorted({node_of(name) for name in names if name not in self._lost})
+        """The nodes none of whose executors is away, in order: where one is lost, the others often are too."""
+        self._names("executor")
+        away = {node_of(name) for name in self._lost}
+        return sorted({node_of(name) for name in self._executors} - away)
 
     async def send(
         self, role: Role, index: int, envelopes: list[bytes], blobs: list[bytes], node: str = ""
@@ -88,7 +91,7 @@ class RayTransport:
     async def processes(self) -> list[dict[str, Any]]:
         """Role, name and process id of every actor that answers now."""
         names = [*self._control.values(), *self._names("executor")]
-        answers = await asyncio.gather(*(self._asked(name) for name in names))
+        answers = await asyncio.gather(*(self._asked(name, EXECUTOR_SILENT_SECONDS_MAX) for name in names))
         return [answer for answer in answers if answer is not None]
 
     def _names(self, role: Role, node: str = "") -> list[str]:
@@ -117,6 +120,8 @@ class RayTransport:
             if name and await self._answers(name):
                 return name
             back = [self._lost[one] for one in names if one in self._lost]
+            if node not in ("", self._node) and len(back) == len(names):
+                break
             if back:
                 left = max(0.0, deadline - time.monotonic())
                 await asyncio.wait(back, timeout=left, return_when=asyncio.FIRST_COMPLETED)

@@ -158,4 +158,6 @@ EXPRESSION_DEPTH_MAX = 24  # brackets inside brackets; a recursive compiler has 
 POLICY_SECONDS_MAX = 2  # a condition that takes longer is no condition; the gate asks instead
 RUNS_PENDING_KEPT_MAX = 64  # runs whose orders are kept from one decision to the next
 VERIFICATIONS_KEPT_MAX = 8  # runs whose outputs are kept packed between the two messages to the verifier
-SPREAD_SECONDS_MAX = 60  # how long opening a package waits for other nodes to prepare its data; they join in later
+SPREAD_SECONDS_MAX = (
+    60  # how long opening a package waits for other nodes to prepare its data; they join in later
+)
