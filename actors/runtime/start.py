@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from duly.hosts.confinement import clean_environment
+from duly.protocol.wire.errors import DulyError
 from duly.storage.home import Home
 from duly.storage.keys import KeyRing
 
@@ -37,6 +38,7 @@ from .settings import (
     TOKEN_FILE,
     node_resource,
 )
+from .stores import check_stores
 
 HEAD_SECONDS_MAX = 60
 ATTACH_SECONDS_MAX = 120
@@ -58,6 +60,11 @@ def main() -> None:
     if read_node(home).mode == "head":
         for role in (HARNESS_KEY, LOG_KEY):
             KeyRing(home.keys).private(role)  # made before the actors that need the public parts
+        try:
+            check_stores(home)
+        except DulyError as error:
+            print(error, file=sys.stderr, flush=True)
+            raise SystemExit(1) from None
     environment = ray_environment(home)
     node = read_node(home)
     address = f"{node.ip}:{node.port or free_port()}" if node.mode == "head" else node.address
