@@ -177,6 +177,7 @@ class Performer:
 
         async def ask() -> Make:
             facts = {"request": run.request.to_data(), "digests": await self._facts(run, order.binding)}
+            marks = dict((await self._packages.get(run.mandate.package)).fingerprints)
             reply, blobs = await self._caller.ask(
                 "plan_cache", LookUp(key=order.cache_key, facts=facts), LookedUp, run_id=run.run_id
             )
@@ -188,6 +189,7 @@ class Performer:
                 plan=plan,
                 reasons=reply.reasons,
                 tampered=reply.tampered,
+                fingerprints=marks,
             )
 
         return await self._again(ask, miss)
@@ -226,7 +228,8 @@ class Performer:
 
     def _wake(self, run: Run, order: effects.Wake) -> None:
         """Sets a timer; one of the same key is set anew. A timer that nobody needs any more changes nothing."""
-        key = (run.run_id, *order.key)
+        run_id = run.run_id  # the timer of a run that has ended must not keep it in memory
+        key = (run_id, *order.key)
         before = self._timers.pop(key, None)
         if before is not None:
             before.cancel()
@@ -234,7 +237,7 @@ class Performer:
 
         def ring() -> None:
             self._timers.pop(key, None)
-            self.post(run.run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
+            self.post(run_id, lambda now, fresh: stimuli.TimePassed(now_ms=now, fresh=fresh))
 
         self._timers[key] = asyncio.get_running_loop().call_later(wait, ring)
 

@@ -29,7 +29,7 @@ def advance(run: Run, moment: Moment) -> list[Event]:
     if waits_for_plan_gate(run):
         return [gates.ask(run, moment, "plan", None, gates.why_gated(run, run.plan))]
     if run.budget.out_of_time:
-        return ends.exhausted(run, "wall_seconds")
+        return failures.ask_unknown(run) or ends.exhausted(run, "wall_seconds")
     return failures.follow(run) or _settle(run) or metering.too_long(run) or _next(run, moment)
 
 

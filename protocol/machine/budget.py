@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from ..wire.limits import BUDGET_WARNING_PERCENT
 
 Amounts = Mapping[str, int]
+COUNTED = ("steps", "tool_calls")  # of these a plan says beforehand what it takes
+METERED = ("rows_scanned", "model_tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,12 @@ class Budget:
             for name, limit in self.limits.items()
             if name not in self.warned
             and limit > 0
-            and (self.used(name) + self.reserved.get(name, 0)) * 100 >= limit * BUDGET_WARNING_PERCENT
+            and self._known(name) * 100 >= limit * BUDGET_WARNING_PERCENT
         ]
+
+    def _known(self, name: str) -> int:
+        """What is spent, or as good as spent: a call that is reserved is made, the rows that it may scan are a bound."""
+        return self.used(name) + (self.reserved.get(name, 0) if name in COUNTED else 0)
 
     @property
     def wall_ms_left(self) -> int | None:

@@ -18,6 +18,8 @@ def end(phase: Phase, reason: str, message: str, next_owner: str = "nobody") -> 
 
 def stop(run: Run, reason: str, message: str) -> list[Event]:
     """PARTIAL where the plan allows it and something valid is there, else FAILED. Never silently."""
+    if any(state.status == "unknown" for state in run.steps.values()):
+        message += " A write was under way; nobody can say whether it happened."
     valid = [name for name, state in run.steps.items() if state.status in DONE]
     if run.plan is not None and run.plan.allow_partial and valid:
         return [end(Phase.PARTIAL, reason, message, next_owner="person")]

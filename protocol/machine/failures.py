@@ -74,6 +74,14 @@ def follow(run: Run) -> list[Event]:
     return []
 
 
+def ask_unknown(run: Run) -> list[Event]:
+    """The question about a write of which nobody knows whether it happened: before any end, since waiting costs nothing."""
+    for step_id, state in run.steps.items():
+        if state.status == "unknown":
+            return [ends.ask_outcome(run, step_id)]
+    return []
+
+
 def sentence(run: Run, step_id: str) -> str:
     """What a step failed with, by code and in the tool's words."""
     state = run.steps[step_id]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ..plan.plan import Plan
 from ..wire.limits import BUDGET_WARNING_PERCENT, REPLANS_BUDGET_MAX
 from . import calls, gates
+from .budget import COUNTED, METERED
 from .events import Event, event
 from .run import Run
 
-METERED = ("rows_scanned", "model_tokens", "cost")
-COUNTED = ("steps", "tool_calls")  # of these a plan says beforehand what it takes
 TRIGGER = "budget_nearly_exhausted"
 
 

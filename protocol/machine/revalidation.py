@@ -29,16 +29,15 @@ def still_used(run: Run, tools: Iterable[str]) -> list[str]:
     return [name for name in tools if name in needed]
 
 
-def descriptors_changed(run: Run, tools: Sequence[str], unknown: bool) -> Event:
-    """The end of a run whose plan names tools that are not the same any more: never another tool under an old approval."""
+def descriptors_changed(run: Run, tools: Sequence[str], unknown: bool) -> list[Event]:
+    """The end of a run whose plan names tools that are not the same any more: never another tool under an old approval.
+
+    ``unknown`` says that a write was under way when the last harness ended.
+    """
     text = f"Described differently now, or not granted any more: {', '.join(tools[:NAMED_MAX])}."
-    if unknown or any(state.status == "unknown" for state in run.steps.values()):
+    if unknown:
         text += " A write was under way; nobody can say whether it happened."
-    valid = any(state.status in DONE for state in run.steps.values())
-    partial = run.plan is not None and run.plan.allow_partial and valid
-    return ends.end(
-        Phase.PARTIAL if partial else Phase.FAILED, "run.descriptors_changed", text, next_owner="person"
-    )
+    return ends.stop(run, "run.descriptors_changed", text)
 
 
 def asked_anew(run: Run, moment: Moment, changed: Sequence[str]) -> Event:

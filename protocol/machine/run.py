@@ -15,6 +15,7 @@ from ..plan.plan import Plan, Step
 from ..plan.policy import Policy
 from ..plan.request import Binding, Question, Request
 from ..plan.scope import Scope
+from ..wire.limits import STEPS_INDEXED_MAX
 from .budget import Budget
 from .outputs import decoded
 from .phases import Phase
@@ -214,17 +215,18 @@ class Outputs(Mapping[str, Any]):
 
 
 # Plans are frozen; what follows from one is computed once. Pydantic models with lists do not hash, so the identity is
-# the key, and the plan is kept alive beside the value.
+# the key, and the plan is kept alive beside the value; so the oldest are let go by their steps.
 _index_cache: dict[int, tuple[Plan, dict[str, Step], list[list[str]]]] = {}
 
 
 def _facts(plan: Plan) -> tuple[Plan, dict[str, Step], list[list[str]]]:
     found = _index_cache.get(id(plan))
     if found is None or found[0] is not plan:
-        if len(_index_cache) > 256:
-            _index_cache.clear()
         found = (plan, {step.step_id: step for step in plan.steps}, schedule.levels(plan))
+        _index_cache.pop(id(plan), None)
         _index_cache[id(plan)] = found
+        while len(_index_cache) > 1 and sum(len(one[1]) for one in _index_cache.values()) > STEPS_INDEXED_MAX:
+            del _index_cache[next(iter(_index_cache))]
     return found
 
 

@@ -19,9 +19,9 @@ from .run import DONE, GONE, Run
 def segment(run: Run, first: Step) -> list[Step]:
     """From one read on: the reads that follow it in plan order, up to a concurrent level or anything that acts.
 
-    Where rows are limited each goes alone, so that it may scan all that is left.
+    Where rows or cost are limited each goes alone: it may take all that is left, and the next one only what is left then.
     """
-    if "rows_scanned" in run.budget.limits:
+    if "rows_scanned" in run.budget.limits or "cost" in run.budget.limits:
         return [first]
     found: list[Step] = []
     planned: set[str] = set()

@@ -79,13 +79,17 @@ class Bound(Stimulus):
 
 @dataclass(frozen=True, kw_only=True)
 class CacheReplied(Stimulus):
-    """The plan cache's word: ``hit`` with a plan, ``stale`` with what differs, or ``miss`` (``tampered`` is one)."""
+    """The plan cache's word: ``hit`` with a plan, ``stale`` with what differs, or ``miss`` (``tampered`` is one).
+
+    ``fingerprints`` are the sources as they are now, as with a draft.
+    """
 
     kind: ClassVar[str] = "cache_replied"
     outcome: Literal["hit", "stale", "miss"]
     plan: Plan | None = None
     reasons: list[str] = field(default_factory=list)
     tampered: bool = False
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

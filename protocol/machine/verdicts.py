@@ -48,9 +48,15 @@ def after_verdict(run: Run, outcome: str, reason: str) -> list[Event]:
     if shadow.written(run):
         return [shadow.end(run)]
     if phase is Phase.COMPLETED:
-        return [ends.end(phase, "verdict.pass", "Every check passed.")]
+        return [ends.end(phase, "verdict.pass", _passed(run))]
     code = "verdict.incomplete" if outcome == "pass" else f"verdict.{outcome}"
     return [ends.end(phase, code, reason or "Not everything could be verified.", next_owner="person")]
+
+
+def _passed(run: Run) -> str:
+    if TIERS[run.mandate.tier].critic and not run.has_critic:
+        return "Every check passed. The tier asks a critic too, and this package has none."
+    return "Every check passed."
 
 
 def failed_check(run: Run, reason: str) -> list[Event]:

@@ -152,6 +152,9 @@ EXECUTORS_LOOKED_UP_SECONDS = 5  # a node that joins gets its first reads this m
 HOST_RETURNS_SECONDS_MAX = 30  # the supervisor starts a host again within its backoff and its start
 SETTLE_AGAIN_SECONDS = 1  # between two questions to a write host that cannot say yet what became of an effect
 FATES_KEPT = 256  # results of effects that a write host keeps for a harness that lost them
+STEPS_INDEXED_MAX = (
+    6_000  # of the plans whose steps and levels are kept ready; three plans of the largest size
+)
 PLANS_KEPT_MAX = 4  # plans kept beside their canonical bytes; one of a thousand steps takes 5 MB
 EXPRESSION_CHARS_MAX = 2_000  # a condition is read by the people whom it protects
 EXPRESSION_DEPTH_MAX = 24  # brackets inside brackets; a recursive compiler has a stack, and a reader a head

@@ -34,6 +34,7 @@ from duly.actors.harness.questions import Questions
 from duly.actors.harness.record import JournalRecord
 from duly.actors.harness.recorder import Recorder
 from duly.actors.harness.settler import Settler, effects_under_way
+from duly.actors.harness.spread import Spread
 from duly.actors.harness.submission import Submission
 from duly.actors.harness.verification import Verification
 from duly.actors.messages import EpochTaken, TakeEpoch
@@ -206,6 +207,9 @@ class InProcess:
     def count(self, role: str, node: str = "") -> int:
         return 1
 
+    def nodes(self) -> list[str]:
+        return [NODE]
+
 
 class World:
     """The stores, the host and the person of one data directory. ``harness`` opens an incarnation of the harness."""
@@ -280,7 +284,8 @@ class Harness:
         self.signer = Signer(signer_key, clock)
         reader = ReceiptReader(HostKeys(world.home.keys / "hosts"))
         reads = OneRead(self.caller, self.signer, reader, NODE)
-        self.packages = Packages(world.store, self.caller, reads, NODE)
+        spread = Spread(self.caller, reads, world.store.get, NODE)
+        self.packages = Packages(world.store, self.caller, reads, spread, NODE)
         self.settler = Settler(self.caller, self.signer, reader, clock, NODE)
         followers = Followers()
         self.performer = Performer(
@@ -288,9 +293,7 @@ class Harness:
             clock=clock,
             signer=self.signer,
             packages=self.packages,
-            dispatcher=Dispatcher(
-                self.caller, self.signer, reader, clock, NODE, self.settler, self.packages.files
-            ),
+            dispatcher=Dispatcher(self.caller, self.signer, reader, clock, NODE, self.settler, spread),
             verification=Verification(self.caller, self.signer, self.packages),
             questions=Questions(reads, self.packages),
         )

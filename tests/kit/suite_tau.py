@@ -233,3 +233,31 @@ def shop_driver(
         submitted={"has_critic": True},
     )
     return driver, shop
+
+
+def calls_of(row: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    return [(one["step_id"], f"{SERVER}.{one['tool']}", one["arguments"]) for one in row["steps"]]
+
+
+def written(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The effects that the row recorded, in order."""
+    return [(one["tool"], one["arguments"]) for one in row["steps"] if one["effect"] == "write"]
+
+
+def failing(row: Mapping[str, Any]) -> list[str]:
+    return [one["step_id"] for one in row["steps"] if one["is_error"]]
+
+
+def through(driver: Driver, said: str) -> Run:
+    """To the end: every gate is approved, every question answered with the same words."""
+    run = driver.submit()
+    while run.phase.waits:
+        run = driver.approve() if run.gate is not None else driver.answer(said)
+    assert driver.refusals == []
+    return run
+
+
+def once_each(shop: Shop, wanted: list[tuple[str, Any]]) -> None:
+    assert shop.happened == wanted
+    assert shop.effects == Counter((tool, canon.encode(given)) for tool, given in wanted)
+    assert set(shop.effects.values()) <= {1}

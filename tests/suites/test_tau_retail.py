@@ -4,7 +4,6 @@ lead where the contract says, and the end says so."""
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -23,23 +22,24 @@ from duly.protocol.machine.run import Run
 from duly.protocol.plan import validate
 from duly.protocol.plan.agent import Tier
 from duly.protocol.plan.descriptor import Descriptor
-from duly.protocol.plan.plan import Degrade, Plan, Replan
+from duly.protocol.plan.plan import Degrade, Replan
 from duly.protocol.wire import canon
 from suite_tau import (
-    SERVER,
     TOOL_ERROR,
-    Shop,
     ShopAnswers,
+    calls_of,
+    failing,
+    once_each,
     recorded,
     retail_plan,
     retail_rows,
     retail_tools,
     shop_driver,
+    through,
+    written,
 )
 
 ROWS, WITH_ERRORS, EMPTY = 520, 19, 1
-# Their crashes at every boundary are about two hundred runs; 500 takes every row of more than one write.
-CRASHED_ROWS = int(os.environ.get("DULY_SUITES_CRASHED_ROWS", "8"))
 
 
 @cache
@@ -56,34 +56,6 @@ def descriptors(suites: Path) -> Mapping[str, Descriptor]:
 def acting(suites: Path) -> list[dict[str, Any]]:
     """The rows that do something."""
     return [row for row in _read(suites)[0] if row["steps"]]
-
-
-def calls_of(row: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    return [(one["step_id"], f"{SERVER}.{one['tool']}", one["arguments"]) for one in row["steps"]]
-
-
-def written(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The effects that the row recorded, in order."""
-    return [(one["tool"], one["arguments"]) for one in row["steps"] if one["effect"] == "write"]
-
-
-def failing(row: Mapping[str, Any]) -> list[str]:
-    return [one["step_id"] for one in row["steps"] if one["is_error"]]
-
-
-def through(driver: Driver, said: str) -> Run:
-    """To the end: every gate is approved, every question answered with the same words."""
-    run = driver.submit()
-    while run.phase.waits:
-        run = driver.approve() if run.gate is not None else driver.answer(said)
-    assert driver.refusals == []
-    return run
-
-
-def once_each(shop: Shop, wanted: list[tuple[str, Any]]) -> None:
-    assert shop.happened == wanted
-    assert shop.effects == Counter((tool, canon.encode(given)) for tool, given in wanted)
-    assert set(shop.effects.values()) <= {1}
 
 
 def test_every_row_is_a_valid_plan_of_writes_save_the_one_without_a_step(
@@ -287,46 +259,3 @@ def test_an_approval_of_other_arguments_opens_no_gate(
         run = driver.give_approval(shown.approval(gate=driver.run.gate.gate_id).sign(driver.person))
         assert run.phase is Phase.WAITING_APPROVAL and not shop.happened
         assert driver.refusals[-1].code == "approval.other_plan"
-
-
-def looked_up(driver: Driver, shop: Shop) -> str:
-    """What a person says who went to the shop to see whether a call that was cut off happened."""
-    assert driver.run is not None and driver.run.asked is not None
-    about, _, step_id = driver.run.asked.about.partition(":")
-    if about != "outcome":
-        return "skip"
-    step = driver.run.step(step_id)
-    return "it happened" if shop.holds(step.tool or "", step.tool_contract.arguments) else "it did not"
-
-
-def crashed(
-    row: Mapping[str, Any], descriptors: Mapping[str, Descriptor], wanted: Plan, **crash: int
-) -> bool:
-    """One run with one crash; whether it came to that. Nothing is lost, nothing happens twice."""
-    driver, shop = shop_driver(row, descriptors, wanted)
-    driver.crash_before, driver.crash_after = crash.get("before", 0), crash.get("after", 0)
-    run = driver.submit()
-    while run.phase.waits:
-        run = driver.approve() if run.gate is not None else driver.answer(looked_up(driver, shop))
-    once_each(shop, written(row))
-    assert (run.phase is Phase.COMPLETED) == (not failing(row)), driver.story()
-    return not driver.crash_before and not driver.crash_after
-
-
-def test_no_crash_repeats_or_loses_a_write(
-    acting: list[dict[str, Any]], descriptors: Mapping[str, Descriptor]
-):
-    """Before and after every boundary of the journal; where nobody can say what happened, a person looks."""
-    chance = random.Random(20)
-    several = [row for row in acting if len(row["steps"]) > 1]
-    chosen = chance.sample([row for row in several if failing(row)], 3)
-    chosen += chance.sample(several, min(CRASHED_ROWS, len(several)))
-    crashes = 0
-    for row in chosen:
-        wanted = retail_plan(row, descriptors)
-        for side in ("before", "after"):
-            boundary = 1
-            while crashed(row, descriptors, wanted, **{side: boundary}):
-                boundary += 1
-                crashes += 1
-    assert crashes > 20 * len(chosen)

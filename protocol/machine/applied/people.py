@@ -13,6 +13,8 @@ from ..run import Asked, Gate, GivenApproval, Run
 from .attached import value_of
 from .steps import denial, with_step
 
+NO_EXECUTOR = "run.no_executor"
+
 
 def gate_asked(run: Run, event: Event) -> Run:
     facts = event.facts
@@ -39,7 +41,7 @@ def approved(run: Run, event: Event) -> Run:
         approved=run.approved or whole,
         approvals=(*run.approvals, given),
         next_owner="duly",
-        reason="",
+        reason=NO_EXECUTOR if run.stalled else "",
     )
 
 
@@ -68,7 +70,7 @@ def input_asked(run: Run, event: Event) -> Run:
 def input_given(run: Run, event: Event) -> Run:
     if run.asked is None:
         raise LogError("log.bad_event", f"Run {run.run_id} was not asked anything.")
-    run = replace(run, asked=None, next_owner="duly", reason="")
+    run = replace(run, asked=None, next_owner="duly", reason=NO_EXECUTOR if run.stalled else "")
     if event.facts["about"] == "bind":
         answers = {**run.answers, event.facts["parameter"]: value_of(event, "text")}
         return replace(

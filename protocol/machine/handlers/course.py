@@ -49,7 +49,7 @@ def resumed(run: Run, stimulus: Resumed) -> list[Event]:
         return [*events, event("run.stalled", code=stimulus.stalled)]
     used = revalidation.still_used(run, tools)
     if used:
-        return [*events, revalidation.descriptors_changed(run, used, bool(unknown))]
+        return [*events, *revalidation.descriptors_changed(run, used, bool(unknown))]
     if run.gate is not None and stimulus.changed:
         moment = Moment(stimulus.now_ms, stimulus.fresh)
         return [*events, revalidation.asked_anew(run, moment, stimulus.changed)]

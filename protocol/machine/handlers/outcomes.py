@@ -164,7 +164,8 @@ def _failure(run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool,
     if wait is not None:
         return _failed(step, outcome, code, "retry", message=message, retry_at_ms=stimulus.now_ms + wait)
     key = key if outcome.outcome in ("error", "unknown") else ""
-    return _failed(step, outcome, code, failures.destination(run, step), key, message=message)
+    gone = outcome.outcome == "lost"
+    return _failed(step, outcome, code, failures.destination(run, step), key, message=message, lost=gone)
 
 
 def retry_wait(run: Run, step: Step, outcome: StepOutcome, fresh: str) -> int | None:

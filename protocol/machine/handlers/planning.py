@@ -12,6 +12,7 @@ from ...wire.errors import DulyError, Fault, PlanError, RunError
 from ...wire.limits import IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
 from .. import admission, ends, metering
 from ..applied.planning import OBJECTIVE_CHANGED
+from ..budget import COUNTED
 from ..events import Event, event
 from ..pending import next_version
 from ..phases import Phase
@@ -140,7 +141,8 @@ def cache_replied(run: Run, stimulus: CacheReplied) -> list[Event]:
             }
         )
         if admission.refused(run, plan) is None:
-            return [event("plan.cache_hit", playbook=playbook), *drafted_plan(run, plan, playbook)]
+            hit = event("plan.cache_hit", playbook=playbook)
+            return [hit, *drafted_plan(run, plan, playbook, stimulus.fingerprints)]
         return [event("plan.cache_stale", reasons=["plan"])]
     if stimulus.outcome == "stale":
         return [event("plan.cache_stale", reasons=list(stimulus.reasons))]
@@ -172,7 +174,7 @@ def _goes_on(run: Run) -> bool:
     return run.phase is Phase.REPLAN_REQUIRED and run.replan_reason in _STILL_GOOD
 
 
-_STILL_GOOD = frozenset(("gate.guided", *(f"budget.{name}" for name in metering.COUNTED)))
+_STILL_GOOD = frozenset(("gate.guided", *(f"budget.{name}" for name in COUNTED)))
 
 
 def _kept_plan(run: Run, code: str) -> Event:
