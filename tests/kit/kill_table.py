@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kill_cases import Case
 from kill_package import WRITES
 from kill_world import TARGETS, Story
 
@@ -29,26 +30,26 @@ the very run that the harness had.
 
 @dataclass(frozen=True)
 class Row:
-    """One case and what came of it."""
+    """One case and what came of it, in a word."""
 
     tier: str
     boundary: str
     target: str
     again: bool
-    story: Story
+    word: str
+    effects: Sequence[int]
 
-    @property
-    def word(self) -> str:
-        if self.story.faults:
-            return "FAULT"
-        if not self.story.reached:
-            return "-"
-        return "asked" if self.story.asked else "ok"
+    @classmethod
+    def of(cls, case: Case, story: Story) -> Row:
+        word = "asked" if story.asked else "ok"
+        if story.faults or not story.reached:
+            word = "FAULT" if story.faults else "-"
+        return cls(case.tier, str(case.boundary), case.target, case.again, word, list(story.effects.values()))
 
 
-def document(rows: Sequence[Row], seconds: float) -> str:
+def document(rows: Sequence[Row]) -> str:
     """The page: what was counted, and a table for each tier."""
-    parts = [HEAD, _counts(rows, seconds)]
+    parts = [HEAD, _counts(rows)]
     for tier in dict.fromkeys(row.tier for row in rows):
         parts.append(
             f"## {TITLES[tier]} (tier `{tier}`)\n\n" + _table([row for row in rows if row.tier == tier])
@@ -56,9 +57,9 @@ def document(rows: Sequence[Row], seconds: float) -> str:
     return "\n".join(parts)
 
 
-def _counts(rows: Sequence[Row], seconds: float) -> str:
-    reached = [row for row in rows if row.story.reached]
-    effects = [count for row in rows for count in row.story.effects.values()]
+def _counts(rows: Sequence[Row]) -> str:
+    reached = [row for row in rows if row.word != "-"]
+    effects = [count for row in rows for count in row.effects]
     words = [row.word for row in rows]
     return (
         f"| counted | |\n|---|---|\n| kills | {len(reached) + sum(row.again for row in reached)} |\n"
@@ -67,7 +68,6 @@ def _counts(rows: Sequence[Row], seconds: float) -> str:
         f"| effects that took place twice | {sum(count > 1 for count in effects)} |\n"
         f"| runs that asked a person | {words.count('asked')} |\n"
         f"| runs with a fault | {words.count('FAULT')} |\n"
-        f"| minutes | {seconds / 60:.0f} |\n"
     )
 
 

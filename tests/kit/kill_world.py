@@ -103,7 +103,7 @@ class KillWorld:
 
     def __exit__(self, *exception: object) -> None:
         self.gate.close()
-        self.kill(self.now("everything"))
+        self.kill_target("everything")
         self._patches.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -131,27 +131,41 @@ class KillWorld:
         """The processes of a target, the supervisor's tree looked through: for when the front door is not open."""
         top = supervisor_of(self.home)
         tree = set() if top is None else tree_below(top)
+        if target == "supervisor":
+            return [] if top is None else [top]
         return [one.pid for one in tree if one.command.startswith(TITLES.get(target, ""))]
 
-    def kill(self, pids: Sequence[int]) -> None:
-        """SIGKILL to each at once; returns when they are gone."""
-        watches = []
+    def watched(self, target: str) -> list[int]:
+        """Descriptors of a target's processes. A number alone may soon be another process's."""
+        return self._descriptors(self.pids(target))
+
+    def _descriptors(self, pids: Sequence[int]) -> list[int]:
+        """Descriptors of those of some processes that are in the supervisor's tree, before they are opened and after."""
+        watches = {}
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                watches.append(os.pidfd_open(pid))
+                watches[pid] = os.pidfd_open(pid)
+        ours = self.now("everything")
+        for pid in watches.keys() - set(ours):
+            os.close(watches.pop(pid))
+        return list(watches.values())
+
+    def kill(self, watches: Sequence[int]) -> None:
+        """SIGKILL to each at once; returns when they are gone, and closes the descriptors."""
         for watch in watches:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(watch, signal.SIGKILL)
         _await_gone(watches)
 
-    def kill_target(self, target: str, pids: Sequence[int]) -> None:
-        """Kills a target. Of a supervisor the rest of the tree has to go by itself."""
-        watches = []
-        for pid in self.now("everything") if target == "supervisor" else []:
-            with contextlib.suppress(ProcessLookupError):
-                watches.append(os.pidfd_open(pid))
-        self.kill(pids)
-        _await_gone(watches)
+    def kill_target(self, target: str, watches: Sequence[int] | None = None) -> None:
+        """Kills a target: as it was watched, or as it is now. Of a supervisor the rest of the tree has to go by itself."""
+        if watches is None or target == "everything":
+            for watch in watches or ():
+                os.close(watch)
+            watches = self._descriptors(self.now(target))
+        rest = self._descriptors(self.now("everything")) if target == "supervisor" else []
+        self.kill(watches)
+        _await_gone(rest)
 
     # one run
 
@@ -164,13 +178,14 @@ class KillWorld:
     def case(self, target: str, boundary: Boundary | None, again: Boundary | None = None) -> Story:
         """One run during which a target is killed at a boundary (``None``: nothing is), driven to its end and judged.
         ``again``: the target is killed once more at that one, which comes after."""
-        pids = self.pids(target) if boundary is not None else []
-        return self.interrupted(
-            boundary,
-            lambda: self.kill_target(target, pids),
-            again,
-            lambda: self.kill_target(target, self.now(target)),
+        watches = self.watched(target) if boundary is not None else []
+        story = self.interrupted(
+            boundary, lambda: self.kill_target(target, watches), again, lambda: self.kill_target(target)
         )
+        if not story.reached:
+            for watch in watches:
+                os.close(watch)
+        return story
 
     def interrupted(
         self,

@@ -101,7 +101,8 @@ def _unstalled(run: Run) -> Run:
     if not run.stalled:
         return run
     reasons = {Phase.WAITING_APPROVAL: "gate.waiting", Phase.WAITING_INPUT: "input.needed"}
-    return replace(run, stalled="", reason=reasons.get(run.phase, ""))
+    owner = "person" if run.phase.waits else "duly"
+    return replace(run, stalled="", reason=reasons.get(run.phase, ""), next_owner=owner)
 
 
 def run_stalled(run: Run, event: Event) -> Run:
