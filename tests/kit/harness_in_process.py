@@ -269,15 +269,13 @@ class Harness:
     def __init__(self, world: World) -> None:
         self.world = world
         clock = SystemClock()
-        ring, chance = world.ring, world.chance
-        signer_key = ring.private("harness")
+        signer_key, chance = world.ring.private("harness"), world.chance
         public = public_bytes(signer_key)
-        verify: Any = world.hosts["verify"]
-        hosts: Any = {name: world.hosts[name] for name in ("read", "write")}
+        hosts: Any = {name: world.hosts[name] for name in ("read", "write", "verify")}
         services = {
             "audit_journal": journal_service(world.queue),
             "executor": ExecutorService(NODE, hosts, lambda: {key_id(public): public}, world.store).service(),
-            "verifier": VerifierService(world.store.get, verify).service(),
+            "verifier": VerifierService(world.store.get, hosts["verify"]).service(),
         }
         transport: Any = InProcess(services, chance)
         self.caller = Caller(transport, clock.fresh)
