@@ -31,7 +31,7 @@ from duly.storage.recovery import Recorded
 from kill_gate import Boundary, KillGate
 from kill_package import OBJECTIVE, WRITES, effects, the_plan, write_package
 from kill_venv import make_interpreter
-from process_table import tree_below
+from process_table import leftovers, tree_below
 
 COMMANDS_MAX = 40  # a person who has to give more is stuck
 RUN_SECONDS_MAX = 240.0
@@ -103,7 +103,17 @@ class KillWorld:
 
     def __exit__(self, *exception: object) -> None:
         self.gate.close()
-        self.kill_target("everything")
+        for watch in self._descriptors(self.now("supervisor")):
+            signal.pidfd_send_signal(watch, signal.SIGTERM)
+            _await_gone([watch])
+        # A worker that Ray was just starting when its parents were killed is nobody's child.
+        deadline = time.monotonic() + GONE_SECONDS_MAX
+        while left := leftovers([str(self.folder)]):
+            assert time.monotonic() < deadline, f"processes outlived their runtime: {left}"
+            for one in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one.pid, signal.SIGKILL)  # its command names this world's own folder
+            time.sleep(POLL_SECONDS)
         self._patches.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
