@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,7 @@ class KillGate:
         self._run = ""
         self._wanted: Callable[[Boundary], bool] | None = None
         self._reads = 0
+        self._labels: Counter[tuple[str, str]] = Counter()
         self._path = home / SOCKET
         self._path.unlink(missing_ok=True)
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -58,6 +60,7 @@ class KillGate:
         """Watches a run from its first group on, and holds whoever reaches the boundary."""
         with self._lock:
             self.seen, self._reads = [], 0
+            self._labels.clear()
             self._run = run_id
             self._wait_for(wanted)
 
@@ -116,4 +119,8 @@ class KillGate:
             # The two reads of the first level come back in any order, or together.
             self._reads += message["when"] == "before"
             return f"step.succeeded, read {self._reads}"
-        return " ".join([", ".join(kinds[:_KINDS_SHOWN]), *steps[-1:]])
+        shown = [*kinds[:_KINDS_SHOWN], *(kind for kind in kinds[_KINDS_SHOWN:] if kind == "gate.asked")]
+        label = " ".join([", ".join(shown), *steps[-1:]])
+        self._labels[label, message["when"]] += 1
+        number = self._labels[label, message["when"]]
+        return label if number == 1 else f"{label} ({number})"
