@@ -158,6 +158,7 @@ class TestForgedApprovals:
             assert door.call("approve", run_id=at_step, approval=envelope)["result"]["phase"] == "COMPLETED"
         with runtime.door() as door, pytest.raises(DulyError, match="COMPLETED"):
             door.call("approve", run_id=at_step, approval=envelope)
+        assert runtime.follow(at_step).result["phase"] == "COMPLETED"
         assert len(incidents.rows()) == before + 1
 
 

@@ -38,6 +38,7 @@ def test_replay_gives_what_the_live_harness_reports(several):
         run_id = one["run_id"]
         live = several.follow(run_id).result
         assert several.replayed(run_id) == live, run_id
+        assert live == several.results.get(run_id, live), run_id
         assert one["phase"] == live["phase"]
 
 

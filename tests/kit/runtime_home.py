@@ -102,8 +102,10 @@ class RuntimeHome:
     def _noted(self, outcome: Outcome) -> Outcome:
         """Keeps the newest result of each run, to be compared with what the journal gives."""
         for line in outcome.out.splitlines():
-            if line.startswith('{"type":"result"'):
-                found = json.loads(line)
+            if not line.startswith("{"):
+                continue
+            found = json.loads(line)
+            if found.get("type") == "result":
                 self.results[found["run_id"]] = found
         return outcome
 
