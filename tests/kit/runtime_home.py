@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,6 +126,14 @@ class RuntimeHome:
             if one["role"] == role and name in ("", one.get("name")):
                 return int(one["pid"])
         raise AssertionError(f"no {role} {name} is running")
+
+    def await_another(self, name: str, lost: int) -> None:
+        """Returns once an actor of that name answers from another process than the one that was lost."""
+        deadline = time.monotonic() + COMMAND_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if any(one.get("name") == name and one["pid"] != lost for one in self.processes()):
+                return
+        raise AssertionError(f"{name} did not come back")
 
     @contextmanager
     def door(self) -> Iterator[FrontDoor]:

@@ -174,7 +174,9 @@ class TestReads:
         assert essence(outcome) == looked
 
     def test_an_executor_that_dies_while_nothing_runs_costs_nothing(self, runtime, looked):
-        kill(runtime.pid("Executor", "executor-node-1-0"))
+        lost = runtime.pid("Executor", "executor-node-1-0")
+        kill(lost)
+        runtime.await_another("executor-node-1-0", lost)
         outcome = runtime.ask(PACKAGE, "look around")
         assert essence(outcome) == looked
         assert not outcome.facts("step.failed")

@@ -243,7 +243,9 @@ class TestOtherProcesses:
             reader.kill()
             reader.communicate()
 
-    def test_nothing_of_all_this_was_lost(self, home: RuntimeHome):
-        """Every run that was ever accepted has ended as it was told."""
-        phases = [one["phase"] for one in json.loads(home.duly("runs", "--json").out)["runs"]]
-        assert len(phases) > 8 and set(phases) == {"COMPLETED"}
+    def test_nothing_of_all_this_was_lost(self, home: RuntimeHome, held: Holding):
+        """Every run that was ever accepted has ended, and as its command was told."""
+        works(home, held)
+        phases = {one["run_id"]: one["phase"] for one in json.loads(home.duly("runs", "--json").out)["runs"]}
+        assert set(phases.values()) == {"COMPLETED"}
+        assert set(home.results) <= set(phases)
