@@ -1,0 +1,67 @@
+"""One call of a language model: what is asked, what it took, and what came back.
+
+A model never sees a tool: it is given texts and a JSON Schema, and answers with one JSON value. Whatever the value is, it
+is untrusted data for whoever asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ..wire.ids import Digest
+from ..wire.limits import MODEL_MESSAGES_MAX, MODEL_TEXT_BYTES_MAX
+from ..wire.model import Model
+
+Purpose = Literal["plan", "arguments", "direct", "reason", "critic"]
+ModelRole = Literal["planner", "critic"]
+OutputMode = Literal["strict", "json", "text"]
+
+
+class ModelMessage(Model):
+    """One text of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str = Field(max_length=MODEL_TEXT_BYTES_MAX)
+
+
+class ModelCall(Model):
+    """What a model host is asked for: one JSON value under ``json_schema``.
+
+    ``prompt`` names the prompt file and its version (``plan.v1``), ``prompt_digest`` is over its bytes. ``tokens_max`` is
+    what the whole call may take, prompt and answer; the host enforces it. ``seconds_max`` ends the call.
+    """
+
+    purpose: Purpose
+    prompt: str
+    prompt_digest: Digest
+    messages: list[ModelMessage] = Field(min_length=1, max_length=MODEL_MESSAGES_MAX)
+    schema_name: str
+    json_schema: dict[str, Any]
+    tokens_max: int = Field(ge=1)
+    seconds_max: int = Field(ge=1, le=3_600)
+
+
+class ModelUse(Model):
+    """What one call took, whether it gave an answer or failed (then ``code`` says how).
+
+    ``model`` is ``provider:name``, ``mode`` the way in which the schema was asked for, ``parameters`` what was sent
+    beside the texts. ``cost`` is in millionths of the price list's currency, 0 where no price is known.
+    """
+
+    purpose: Purpose
+    prompt: str
+    prompt_digest: Digest
+    model: str
+    mode: OutputMode
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    tokens_in: int = Field(default=0, ge=0)
+    tokens_out: int = Field(default=0, ge=0)
+    cost: int = Field(default=0, ge=0)
+    duration_ms: int = Field(default=0, ge=0)
+    code: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
