@@ -1,0 +1,171 @@
+"""One piece of work with a model: calls, retries and tokens, each counted, whoever is asked.
+
+The model host makes single calls and never repeats one. Repeating is here: failures that pass (``model_faults``), a few
+times, with a growing pause or the one that the server asks for, each try against the tokens that are left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from duly.protocol.plan.model_call import ModelCall, ModelMessage, ModelUse, Purpose
+from duly.protocol.plan.model_faults import TRANSIENT, pause_seconds
+from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault
+from duly.protocol.wire.limits import (
+    MODEL_BACKOFF_SECONDS,
+    MODEL_RETRIES_MAX,
+    MODEL_RETRY_AFTER_SECONDS_MAX,
+    MODEL_SECONDS_MAX,
+)
+
+from .prompt import Prompt
+
+_ONCE = frozenset(("model.timeout",))  # a second try may be lucky; a third would only take as long again
+_HOST_AWAY = frozenset(("runtime.host_lost", "runtime.host_unreachable"))  # the supervisor starts it again
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Answered(Protocol):
+    """What came of one call: what it took, the exact bytes, and a value or an error."""
+
+    @property
+    def use(self) -> ModelUse: ...
+    @property
+    def request(self) -> bytes: ...
+    @property
+    def response(self) -> bytes: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def error(self) -> ModelError | None: ...
+
+
+class Asks(Protocol):
+    """Whoever makes calls: the client of a model host, a recording, a script."""
+
+    async def ask(self, package: str, run_id: str, call: ModelCall, mandate: bytes) -> Answered:
+        """One call. Raises ``RuntimeFault`` where nobody is there to make it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """One call that was made, for the record of the run; failed ones too."""
+
+    use: ModelUse
+    request: bytes
+    response: bytes
+
+
+class Session:
+    """Calls of one order of the harness. ``tokens_max`` is what all of them together may take.
+
+    ``uses`` lists every call that was made, in order. ``seed`` makes the pauses between tries repeatable.
+    """
+
+    def __init__(
+        self,
+        asks: Asks,
+        *,
+        package: str,
+        run_id: str,
+        mandate: bytes,
+        tokens_max: int,
+        sleep: Sleep = asyncio.sleep,
+        seed: int = 0,
+    ) -> None:
+        self.uses: list[Used] = []
+        self._asks = asks
+        self._package = package
+        self._run_id = run_id
+        self._mandate = mandate
+        self._tokens_max = tokens_max
+        self._sleep = sleep
+        self._random = random.Random(seed)
+
+    @property
+    def tokens_left(self) -> int:
+        """Never below zero, whatever a server says that it took."""
+        return max(0, self._tokens_max - sum(used.use.tokens for used in self.uses))
+
+    async def ask(
+        self,
+        purpose: Purpose,
+        prompt: Prompt,
+        messages: Sequence[ModelMessage],
+        schema_name: str,
+        schema: dict[str, Any],
+    ) -> Any:
+        """The model's value, untrusted. The prompt goes first, as the system's message, before ``messages``.
+
+        Raises ``ModelError``: ``model.budget`` where no tokens are left, else the code of the last try.
+        """
+        tries = 0
+        while True:
+            error = None
+            try:
+                answer = await self._once(purpose, prompt, messages, schema_name, schema)
+            except RuntimeFault as fault:
+                if fault.code not in _HOST_AWAY:
+                    raise
+                error = _host_away(fault)
+            else:
+                self.uses.append(Used(answer.use, answer.request, answer.response))
+                error = answer.error
+                if error is None:
+                    return answer.value
+            tries += 1
+            pause = self._pause(error, tries)
+            if pause is None:
+                raise error
+            await self._sleep(pause)
+
+    async def _once(
+        self,
+        purpose: Purpose,
+        prompt: Prompt,
+        messages: Sequence[ModelMessage],
+        schema_name: str,
+        schema: dict[str, Any],
+    ) -> Answered:
+        left = self.tokens_left
+        if left < 1:
+            raise ModelError(
+                "model.budget",
+                "The tokens for this call are spent.",
+                hint="Give the run more with --budget model_tokens=N.",
+            )
+        call = ModelCall(
+            purpose=purpose,
+            prompt=prompt.full_name,
+            prompt_digest=prompt.digest,
+            messages=[ModelMessage(role="system", text=prompt.text), *messages],
+            schema_name=schema_name,
+            json_schema=schema,
+            tokens_max=left,
+            seconds_max=MODEL_SECONDS_MAX,
+        )
+        return await self._asks.ask(self._package, self._run_id, call, self._mandate)
+
+    def _pause(self, error: DulyError, tries: int) -> float | None:
+        """Seconds until the next try; ``None`` where there is to be none."""
+        tries_max = 1 if error.code in _ONCE else MODEL_RETRIES_MAX
+        if error.code not in TRANSIENT or tries > tries_max:
+            return None
+        asked = pause_seconds(error)
+        if asked is not None and asked > MODEL_RETRY_AFTER_SECONDS_MAX:
+            return None
+        backoff = MODEL_BACKOFF_SECONDS * float(1 << (tries - 1)) * (1 + self._random.random())
+        return max(backoff, float(asked or 0))
+
+
+def _host_away(fault: RuntimeFault) -> ModelError:
+    return ModelError("model.unreachable", fault.message, hint=fault.hint, story=[*fault.story, str(fault)])
+
+
+def user(text: str) -> ModelMessage:
+    """A message of the person's side: marked data (``views/slices``)."""
+    return ModelMessage(role="user", text=text)

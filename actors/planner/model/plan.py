@@ -1,0 +1,95 @@
+"""Drafting a plan with a model: a few attempts, each fed every fault and all guidance, and never half a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duly.protocol.plan.agent import AgentSpec
+from duly.protocol.plan.catalogue import Catalogue
+from duly.protocol.plan.descriptor import Descriptor
+from duly.protocol.plan.model_draft import plan_of
+from duly.protocol.plan.model_plan import SCHEMA_NAME, plan_form
+from duly.protocol.plan.package import Package
+from duly.protocol.plan.plan import Plan, Provenance
+from duly.protocol.plan.request import Binding, Request
+from duly.protocol.plan.scope import Scope
+from duly.protocol.views.slices import planning
+from duly.protocol.wire.errors import Fault, PlanError
+from duly.protocol.wire.limits import DRAFTS_PER_PLAN_MAX, MODEL_PLAN_STEPS_MAX
+
+from ...model_session import Session, user
+from ...prompt import load
+from .attempts import asked
+
+_LIMITS = ("steps", "tool_calls", "wall_seconds", "rows_scanned")
+
+
+async def draft_plan(
+    session: Session,
+    *,
+    request: Request,
+    binding: Binding,
+    package: Package,
+    agent: AgentSpec,
+    catalogue: Catalogue,
+    descriptors: Mapping[str, Descriptor],
+    plan_id: str,
+    version: int,
+    provenance: Provenance | None,
+    guidance: Sequence[str],
+    left: Mapping[str, int],
+    scope: Scope | None = None,
+) -> Plan:
+    """A plan without a fault. ``left`` is what the run's budget still has; ``scope`` what its mandate allows.
+
+    Raises ``PlanError`` ``plan.refused`` with every fault of the last attempt, ``ModelError`` where the model fails.
+    """
+    granted = {name: descriptors[name] for name in agent.tools if name in descriptors}
+    steps_max = min([MODEL_PLAN_STEPS_MAX, *(left[name] for name in ("steps", "tool_calls") if name in left)])
+    form = plan_form(granted, steps_max=steps_max)
+    limits = {**{name: left[name] for name in _LIMITS if name in left}, "steps": form.steps_max}
+    prompt = load("planner", "plan")
+    earlier: list[tuple[Any, list[Fault]]] = []
+    for _ in range(DRAFTS_PER_PLAN_MAX):
+        text = planning.planner(
+            request=request,
+            binding=binding,
+            package=package,
+            agent=agent,
+            catalogue=catalogue,
+            descriptors=granted,
+            limits=limits,
+            guidance=guidance,
+            earlier=earlier,
+        )
+        value, faults = await asked(session, "plan", prompt, [user(text)], SCHEMA_NAME, form.json_schema)
+        if not faults:
+            plan, faults = plan_of(
+                value,
+                package=package,
+                descriptors=granted,
+                objective=request.text,
+                steps_max=form.steps_max,
+                plan_id=plan_id,
+                version=version,
+                provenance=provenance,
+                scope=scope,
+            )
+            if not faults:
+                return plan
+        earlier.append((value, faults))
+    last = earlier[-1][1]
+    raise PlanError(
+        "plan.refused",
+        f"The model drafted {len(earlier)} plans, and each was refused; the last one has {len(last)} "
+        f"fault{'' if len(last) == 1 else 's'}: {last[0]}",
+        hint="Say more in the request, write the plan yourself (duly run --plan), or set a stronger model.",
+        story=[f"attempt {number}: {_count(faults)}" for number, (_, faults) in enumerate(earlier, 1)],
+        faults=last,
+    )
+
+
+def _count(faults: Sequence[Fault]) -> str:
+    codes = sorted({fault.code for fault in faults})
+    return f"{len(faults)} fault{'' if len(faults) == 1 else 's'} ({', '.join(codes)})"
