@@ -113,8 +113,8 @@ def _checks(loaded: Package) -> Finding:
 
 
 def _models(loaded: Package) -> Finding:
-    if loaded.manifest.models:
-        return Finding(GROUP, "models", "ok", ", ".join(loaded.manifest.models))
+    if named := loaded.manifest.models.named():
+        return Finding(GROUP, "models", "ok", ", ".join(named))
     told = "none: playbooks plan, rules and recomputation verify"
     if loaded.playbooks or loaded.semantics is not None:
         return Finding(GROUP, "models", "ok", told)

@@ -38,7 +38,7 @@ class HostClient:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._link: _Link | None = None
+        self._link: Link | None = None
         self._connecting = asyncio.Lock()
 
     async def hello(self) -> Message:
@@ -90,7 +90,7 @@ class HostClient:
         try:
             link.send({**message, "id": number}, arguments)
             while True:
-                answer, blobs = _checked(await answers.get())
+                answer, blobs = checked(await answers.get())
                 if answer["op"] == "done":
                     return
                 yield _group(answer, blobs)
@@ -105,7 +105,7 @@ class HostClient:
         try:
             link.send({"op": "settle", "id": number, "statement": statement})
             while True:
-                answer, blobs = _checked(await answers.get())
+                answer, blobs = checked(await answers.get())
                 if answer["op"] == "done":
                     return dict(answer["fates"]), groups
                 groups.append(_group(answer, blobs))
@@ -122,14 +122,14 @@ class HostClient:
         number, answers = link.open()
         try:
             link.send({**message, "id": number})
-            return _checked(await answers.get())[0]
+            return checked(await answers.get())[0]
         finally:
             link.forget(number)
 
-    async def _connected(self) -> _Link:
+    async def _connected(self) -> Link:
         async with self._connecting:
             if self._link is None or self._link.lost:
-                self._link = await _Link.connect(self._path)
+                self._link = await Link.connect(self._path)
             return self._link
 
 
@@ -138,8 +138,8 @@ def _group(answer: Message, blobs: list[bytes]) -> ResultGroup:
     return ResultGroup(answer["receipts"], answer["nonces"], outputs, answer["errors"])
 
 
-class _Link:
-    """One connection: a reader that hands each answer to the request with its id."""
+class Link:
+    """One connection to a host: a reader that hands each answer to the request with its id."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -150,7 +150,7 @@ class _Link:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def connect(cls, path: Path) -> _Link:
+    async def connect(cls, path: Path) -> Link:
         try:
             reader, writer = await asyncio.open_unix_connection(path)
         except OSError as error:
@@ -200,7 +200,8 @@ class _Link:
                 queue.put_nowait(None)
 
 
-def _checked(received: Frame | None) -> Frame:
+def checked(received: Frame | None) -> Frame:
+    """The answer that came; raises the host's error, or ``runtime.host_lost`` where the connection ended."""
     if received is None:
         raise _lost()
     message, _ = received

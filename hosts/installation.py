@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.protocol.authority.grant import HostClass
 from duly.protocol.authority.signing import key_id, public_bytes
+from duly.protocol.plan.model_call import ModelRole
 from duly.protocol.wire.limits import (
     HOST_STARTS_SECONDS_MAX,
     RUNTIME_STOPS_SECONDS_MAX,
@@ -24,8 +25,11 @@ from duly.protocol.wire.limits import (
 from . import confinement, secrets
 from .child import ChildSpec
 from .config import HostConfig
+from .models.config import ModelHostConfig
+from .models.settings_file import FILE as MODELS_FILE
 
 HOST_CLASSES: tuple[HostClass, ...] = get_args(HostClass)
+MODEL_ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 RUNTIME_MODULE = "duly.actors.runtime.start"
 RUNTIME_SETTINGS = ("DULY_IDLE_SECONDS",)  # of the launcher's environment; nothing else goes on to Ray
 
@@ -53,11 +57,20 @@ class Installation:
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.sock"
 
+    def model_socket(self, role: ModelRole) -> Path:
+        """Where the socket of a model host lies: the name is ``model-planner`` or ``model-critic``."""
+        return self.socket(f"model-{role}")
+
 
 def host_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
     """One child for each class of host. Makes their keys and writes the public parts to ``keys/hosts``."""
     harness = _harness_key(installation)
     return [_host(installation, name, harness, _secrets_of(name, environment)) for name in HOST_CLASSES]
+
+
+def model_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
+    """The model hosts. They are always there: whether a package names a model is known only when it is opened."""
+    return [_model_host(installation, role, environment) for role in MODEL_ROLES]
 
 
 def runtime_children(installation: Installation, environment: Mapping[str, str]) -> list[ChildSpec]:
@@ -86,10 +99,7 @@ def _host(
         socket=str(installation.socket(name)),
         private_key=key.private_bytes_raw(),
         harness_keys=[harness],
-        people_places=[
-            str(installation.keys / "people"),
-            str(installation.keys / "public" / "person.pub"),
-        ],
+        people_places=_people(installation),
         home=str(installation.home),
         packages=str(installation.home / "packages"),
         state=str(installation.keys / "hosts" / f"{name}.state"),
@@ -103,6 +113,42 @@ def _host(
         handed=config.encode(),
         ready_seconds_max=HOST_STARTS_SECONDS_MAX,
     )
+
+
+def _model_host(installation: Installation, role: ModelRole, environment: Mapping[str, str]) -> ChildSpec:
+    model = environment.get(f"DULY_MODEL_{role.upper()}", "").strip()
+    # Address and key belong to a model that the same environment names; alone they are for nobody.
+    given = (
+        {}
+        if not model
+        else {
+            "model": model,
+            "base_url": environment.get("DULY_MODEL_BASE_URL", "").strip(),
+            "api_key": environment.get("DULY_MODEL_API_KEY", "").strip(),
+        }
+    )
+    config = ModelHostConfig(
+        role=role,
+        socket=str(installation.model_socket(role)),
+        people_places=_people(installation),
+        packages=str(installation.home / "packages"),
+        ledger=str(installation.keys / "hosts" / "models.state" / "spent"),
+        settings=str(installation.home / MODELS_FILE),
+        secrets=_secrets_of(role, environment),
+        **given,
+    )
+    return ChildSpec(
+        f"model host {role}",
+        [sys.executable, "-P", "-m", "duly.hosts.models.server", "{config_fd}", "{parent}", "{ready_fd}"],
+        confinement.clean_environment(str(installation.home)),
+        handed=config.encode(),
+        ready_seconds_max=HOST_STARTS_SECONDS_MAX,
+    )
+
+
+def _people(installation: Installation) -> list[str]:
+    """Where the public keys of people lie."""
+    return [str(installation.keys / "people"), str(installation.keys / "public" / "person.pub")]
 
 
 def _harness_key(installation: Installation) -> bytes:

@@ -22,7 +22,7 @@ from duly.protocol.wire.errors import DulyError, RuntimeFault
 
 from . import confinement
 from .child import Child, ChildSpec, reap_adopted
-from .installation import Installation, host_children, runtime_children
+from .installation import Installation, host_children, model_children, runtime_children
 
 
 class Supervisor:
@@ -155,6 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         with held(installation):
             children = [
                 *host_children(installation, os.environ),
+                *model_children(installation, os.environ),
                 *runtime_children(installation, os.environ),
             ]
             raise SystemExit(asyncio.run(supervise(children)))

@@ -5,7 +5,7 @@
     [[agents.list]]      name, version, mission, tools, tier, planning, schedule, gate, budget
     [tools.<server>]     kind = metrics | report | sql | python | sqlite
     [sources.<name>]     kind = duckdb: a Parquet, CSV or DuckDB file, and what prepares it
-    [models]             none in this version
+    [models]             planner, critic, base_url, api_key (``model_settings``)
     [policy]             cost line, sensitive sources, approvers, gates, mandatory checks (``policy``)
 
 TOML gives one key one type, so ``[agents.defaults]`` and ``[[agents]]`` cannot stand in one file; ``[[agents]]`` alone
@@ -14,13 +14,14 @@ is read as well. The weights and the threshold of the route are fixed in code (`
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from ..wire.limits import TOOL_TIMEOUT_SECONDS_MAX
 from ..wire.model import Model
 from .agent import BUDGET_NAMES, AgentSpec, GateMode, Planning, Schedule, Tier
+from .model_settings import Models as Models
 from .policy import Policy as Policy
 
 OWN_FOLDERS = ("journal", "plan_cache", "artifacts", "packages", "keys", "run")
@@ -213,7 +214,7 @@ class Manifest(Model):
     agents: list[AgentEntry] = Field(min_length=1)
     tools: dict[str, ToolServer] = Field(default_factory=dict)
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
-    models: dict[str, Any] = Field(default_factory=dict, max_length=0)
+    models: Models = Field(default_factory=Models)
     policy: Policy = Field(default_factory=Policy)
 
     def tool_names(self) -> list[str]:

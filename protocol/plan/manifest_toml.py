@@ -17,6 +17,7 @@ from .manifest import (
     AgentEntry,
     AgentSettings,
     Manifest,
+    Models,
     PackageHead,
     Policy,
     SourceEntry,
@@ -94,14 +95,17 @@ class _Sections:
         sources = self._sources()
         defaults, agents = self._agents()
         policy = self._policy(list(sources))
-        if self.table((), "models"):
-            self.places.add(
-                ("models",), _CODE, "This version asks no model: leave [models] empty; playbooks plan."
-            )
+        models = self.model(Models, self.table((), "models"), ("models",)) or Models()
         if self.places.faults or package is None:
             return None
         return Manifest(
-            package=package, defaults=defaults, agents=agents, tools=tools, sources=sources, policy=policy
+            package=package,
+            defaults=defaults,
+            agents=agents,
+            tools=tools,
+            sources=sources,
+            models=models,
+            policy=policy,
         )
 
     def table(self, at: Path, name: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,9 +156,37 @@ def test_the_route_has_no_setting(old: str, new: str) -> None:
     assert "package.routing_fixed" in {code for code, _ in faults(changed(old, new)).values()}
 
 
-def test_models_are_left_empty_in_this_version() -> None:
-    text = changed("[models]", '[models]\nplanner = "x"')
-    assert any("[models]" in message for _, message in faults(text).values())
+def test_models_with_address_and_secret() -> None:
+    written = '[models]\nplanner = "openai:m"\nbase_url = "http://h:1/v1/"\napi_key = { secret = "KEY" }'
+    models = parse_manifest(changed("[models]", written).encode(), "agent.toml").models
+    assert (models.of("planner"), models.of("critic"), models.base_url) == ("openai:m", None, "http://h:1/v1")
+    assert models.api_key is not None and models.api_key.secret == "KEY"
+    assert models.named() == ["planner openai:m"]
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "says"),
+    [
+        ('planner = "gpt"', "models/planner", "provider:name"),
+        ('critic = "openai: x"', "models/critic", "provider:name"),
+        ('planner = "openai:x"\nbase_url = "ftp://h"', "models/base_url", "address"),
+        ('planner = "openai:x"\nbase_url = "http://me:secret@h/v1"', "models/base_url", "without user"),
+        ('planner = "openai:x"\nbase_url = "http://h/v1?key=1"', "models/base_url", "address"),
+        ('planner = "openai:x"\napi_key = "sk-canary"', "models/api_key", "does not stand in a package"),
+        ('planner = "openai:x"\napi_key = { secret = "low" }', "models/api_key/secret", "pattern"),
+        ('base_url = "http://h/v1"', "models", "name a planner"),
+        ('planer = "openai:x"', "models/planer", "did you mean 'planner'"),
+        ('planner = 3', "models/planner", "string"),
+    ],
+)  # fmt: skip
+def test_a_fault_in_models_names_line_and_field(line: str, field: str, says: str) -> None:
+    found = {
+        place: message for place, (_, message) in faults(changed("[models]", "[models]\n" + line)).items()
+    }
+    (place,) = [place for place in found if place.endswith(": " + field)]
+    assert re.match(r"agent\.toml:\d+: ", place)
+    assert says.casefold() in found[place].casefold()
+    assert "canary" not in str(found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""From a model's text to the one JSON value that was asked for. Whatever stands there, the schema decides."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from duly.protocol.plan import schema as schemas
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import Fault, ModelError, WireError
+from duly.protocol.wire.limits import FRAME_BYTES_MAX, MODEL_JSON_STARTS_MAX
+
+_CODE = "model.bad_answer"
+_FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n(.*?)```", re.S)
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_FAULTS_MAX = 50
+_NOTHING = object()
+
+
+def value_of(text: str, calls: Sequence[str], schema: dict[str, Any], *, cut: bool) -> Any:
+    """The value in an answer that is valid under ``schema``.
+
+    ``text`` may be the value, hold it in a code fence or anywhere within; ``calls`` are arguments of tool calls that
+    nobody asked for, looked at where there is no text, as some servers make structured output of one. ``cut``: the
+    answer ended at its limit. Raises ``ModelError``: ``model.truncated``, ``model.bad_answer`` with every fault.
+    """
+    first: Any = _NOTHING
+    faults: list[Fault] = []
+    for value in _values(text, calls):
+        found = _faults_of(value, schema)
+        if not found:
+            return value
+        if first is _NOTHING:
+            first, faults = value, found
+    if cut:
+        raise ModelError(
+            "model.truncated",
+            "The answer was cut off at its limit of tokens before it was whole.",
+            hint="Give the run more model_tokens, or ask for less at once.",
+        )
+    if first is _NOTHING:
+        what = "calls a tool, and none was offered" if calls else "is no JSON" if text.strip() else "is empty"
+        raise ModelError(
+            _CODE, f"The model's answer {what}.", faults=[Fault("", _CODE, f"the answer {what}.")]
+        )
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    raise ModelError(
+        _CODE, f"The model's answer breaks the schema: {faults[0]}{more}", faults=faults[:_FAULTS_MAX]
+    )
+
+
+def heeds(text: str, schema: dict[str, Any]) -> bool:
+    """Whether a whole answer shows that the server has heard of the schema: JSON with the top fields that it requires."""
+    value = _parsed(text)
+    if schema.get("type") != "object":
+        return value is not _NOTHING
+    return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
+
+
+def _faults_of(value: Any, schema: dict[str, Any]) -> list[Fault]:
+    try:
+        size = len(canon.encode(value))
+    except WireError as problem:
+        return [Fault(problem.place or "", _CODE, f"the value cannot cross a wire: {problem.message}")]
+    if size > FRAME_BYTES_MAX // 2:
+        return [Fault("", _CODE, f"the value has {size} bytes in canonical form.")]
+    return schemas.faults_of(value, schema, "", _CODE)
+
+
+def _values(text: str, calls: Sequence[str]) -> Iterator[Any]:
+    """Candidates, the likeliest first."""
+    plain = _THOUGHT.sub("", text)
+    for candidate in (plain, *_FENCE.findall(plain)):
+        value = _parsed(candidate)
+        if value is not _NOTHING:
+            yield value
+    yield from _within(plain)
+    if not plain.strip():
+        for arguments in calls:
+            value = _parsed(arguments)
+            if value is not _NOTHING:
+                yield value
+
+
+def _within(text: str) -> Iterator[Any]:
+    """JSON objects and lists that begin somewhere in the text; what lies inside a found one is not looked at."""
+    position = 0
+    for _ in range(MODEL_JSON_STARTS_MAX):
+        start = min(
+            (at for at in (text.find("{", position), text.find("[", position)) if at >= 0), default=-1
+        )
+        if start < 0:
+            return
+        try:
+            value, position = _DECODER.raw_decode(text, start)
+            yield _regular(value)
+        except (ValueError, RecursionError):
+            position = start + 1
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return _regular(_DECODER.decode(text.strip()))
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _regular(value: Any) -> Any:
+    """The value in canonical form: texts in NFC and no negative zero, of which models know nothing."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, list):
+        return [_regular(item) for item in value]
+    if isinstance(value, dict):
+        return _unique([(_regular(name), _regular(item)) for name, item in value.items()])
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field stands twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -1,0 +1,121 @@
+"""A model host on its Unix socket. Started by the supervisor as ``python -m duly.hosts.models.server FD PARENT_PID [READY_FD]``.
+
+``FD`` is an inherited file with the configuration (``config``). Framing and answers are those of the tool hosts
+(``hosts/connection``):
+
+    hello  {}                                → {host, pid}
+    which  {package}                         → {model}        ``provider:name``, or "" where no model is set
+    ask    {package, run_id, call, mandate}  → {use, value | error} + the bytes of the last request and its answer
+    cancel {run_id}                          → {cancelled}
+    drop   {of}                              → {}             ends the request with this id: its answer is not wanted
+    check  {package}                         → {model, mode, error?}
+
+``call`` is a ``ModelCall``, ``use`` a ``ModelUse``. A call whose peer goes away ends: nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from duly.protocol.wire.errors import DulyError
+
+from .. import confinement, secrets
+from ..connection import Connection, Server
+from ..framing import Message
+from .config import ModelHostConfig
+from .host import ModelHost
+
+
+class ModelConnection(Connection):
+    """One planner, verifier or doctor."""
+
+    def __init__(self, host: ModelHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(reader, writer)
+        self._host = host
+        self._asks: dict[int, asyncio.Task[None]] = {}
+        self.operations = {
+            "hello": self._hello,
+            "which": self._which,
+            "ask": self._ask,
+            "cancel": self._cancel,
+            "drop": self._drop,
+            "check": self._check,
+        }
+
+    def left(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+    async def _hello(self, message: Message, blobs: list[bytes]) -> None:
+        self._tell(message, self._host.hello())
+
+    async def _which(self, message: Message, blobs: list[bytes]) -> None:
+        self._tell(message, self._host.which(str(message.get("package"))))
+
+    async def _ask(self, message: Message, blobs: list[bytes]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._asks[message["id"]] = task
+        try:
+            answer, recorded = await self._host.ask(message)
+        finally:
+            del self._asks[message["id"]]
+        self._tell(message, answer, recorded)
+
+    async def _cancel(self, message: Message, blobs: list[bytes]) -> None:
+        self._tell(message, {"cancelled": self._host.cancel(str(message.get("run_id")))})
+
+    async def _drop(self, message: Message, blobs: list[bytes]) -> None:
+        of = message.get("of")
+        if type(of) is int and of in self._asks:
+            self._asks[of].cancel()
+        self._tell(message, {})
+
+    async def _check(self, message: Message, blobs: list[bytes]) -> None:
+        self._tell(message, await self._host.check(str(message.get("package"))))
+
+    def _tell(self, message: Message, answer: Message, blobs: list[bytes] | None = None) -> None:
+        self.send({"op": "ok", "id": message["id"], **answer}, blobs or [])
+
+
+async def serve(config: ModelHostConfig, ready_fd: int | None = None) -> None:
+    """Runs a model host until SIGTERM; writes a byte to ``ready_fd`` when its socket is open."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    host = ModelHost(config)
+    server = Server(partial(ModelConnection, host))
+    try:
+        await server.listen(Path(config.socket))
+        if ready_fd is not None:
+            os.write(ready_fd, b"1")
+            os.close(ready_fd)
+        await stopped.wait()
+    finally:
+        await server.close()
+        await host.close()
+        Path(config.socket).unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Entry of ``python -m duly.hosts.models.server FD PARENT_PID [READY_FD]``."""
+    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    confinement.harden()
+    confinement.die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to handle
+    config = ModelHostConfig.decode(secrets.take_over(fd))
+    ready_fd = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    confinement.close_other_files([] if ready_fd is None else [ready_fd])
+    try:
+        asyncio.run(serve(config, ready_fd))
+    except DulyError as problem:
+        print(problem, file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()
