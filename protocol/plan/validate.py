@@ -13,7 +13,7 @@ from ..wire.errors import DulyError, Fault, PlanError
 from ..wire.ids import is_name
 from ..wire.limits import STEPS_MAX
 from ..wire.plain_view import plain_view
-from . import acceptance, refs, schema
+from . import acceptance, duplicate_writes, refs, schema
 from .ancestors import Ancestors
 from .descriptor import Descriptor
 from .plan import Plan, Step
@@ -44,6 +44,7 @@ def faults_of(plan: Plan, descriptors: Mapping[str, Descriptor], scope: Scope | 
         faults += _references(step, path, known, above, by_id, descriptors)
         faults += acceptance.faults_of(step, path, descriptors, digests, known)
         faults += _failure(step, path)
+    faults += duplicate_writes.faults_of(plan, descriptors)
     if plan.report_step is not None and plan.report_step not in known:
         faults.append(Fault("report_step", "plan.unknown_step", f"there is no step {plan.report_step}."))
     if scope is not None:
