@@ -171,10 +171,39 @@ class Progress:
     def _verifying(self, facts: Facts, event: Facts) -> list[str]:
         return labelled("verify", "the verifier computes the material values its own way")
 
+    def _thinks(self, facts: Facts, event: Facts) -> list[str]:
+        what = _THOUGHTS.get(facts["purpose"])
+        if what is None:
+            return []
+        about = f" of {facts['step_id']}" if facts.get("step_id") else ""
+        return labelled("model", f"{what}{about}")
+
+    def _called(self, facts: Facts, event: Facts) -> list[str]:
+        took = duration(facts["duration_ms"])
+        if facts["code"]:
+            return labelled("model", f"failed after {took} [{facts['code']}]")
+        return labelled(
+            "model", f"answered in {took}, {count(facts['tokens_in'] + facts['tokens_out'], 'token')}"
+        )
+
+    def _filled(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("filled", f"the arguments of {facts['step_id']}, by the model")
+
+    def _extended(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("calls", f"{facts['step_id']}, as the model wants it")
+
+    def _not_called(self, facts: Facts, event: Facts) -> list[str]:
+        return labelled("refused", f"a call of the model ({count(facts['faults'], 'fault')}); it is told why")
+
     def _resumed(self, facts: Facts, event: Facts) -> list[str]:
         return labelled("resumed", f"under epoch {facts['epoch']}")
 
 
+_THOUGHTS = {
+    "plan": "asked for a plan",
+    "arguments": "asked for the arguments",
+    "direct": "asked what to do next",
+}
 _CHECK_WORDS = (("passed", "passed"), ("failed", "failed"), ("not_run", "not run"))
 _DECISIONS = {
     "plan.approved": "plan approved",
@@ -214,6 +243,11 @@ _HANDLERS: dict[str, Callable[[Progress, Facts, Facts], list[str]]] = {
     "budget.warned": Progress._budget,
     "budget.exhausted": Progress._budget,
     "run.resumed": Progress._resumed,
+    "budget.reserved": Progress._thinks,
+    "model.called": Progress._called,
+    "step.arguments_filled": Progress._filled,
+    "plan.extended": Progress._extended,
+    "direct.call_refused": Progress._not_called,
 }
 
 

@@ -20,7 +20,7 @@ from duly.storage.recovery import Recorded
 from .layout import utc
 from .records import Records
 
-_PLANS = ("plan.drafted", "plan.edited")
+_PLANS = ("plan.drafted", "plan.edited", "plan.extended")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,12 @@ from duly.protocol.machine.run import Run
 from duly.protocol.wire.errors import DulyError, LogError, RunError
 
 # Attached for the reader of the record; the state needs none of it.
-_NOT_REPLAYED = frozenset(("receipt", "arguments", "faults", "reason"))
+_NOT_REPLAYED = frozenset(
+    (
+        *("receipt", "arguments", "reason", "transcript"),
+        *("model_request", "model_response", "model_value", "parameters"),
+    )
+)
 
 
 class Artifacts(Protocol):

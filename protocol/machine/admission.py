@@ -142,6 +142,12 @@ def refused(run: Run, plan: Plan) -> PlanError | None:
     return _refused_move(run, plan)
 
 
+def direct_faults(run: Run, plan: Plan) -> list[Fault]:
+    """What is wrong with the plan of a direct run and its newest call. Nothing of it is verified, so nothing has to say
+    how it would be."""
+    return [fault for fault in _faults(run, plan) if fault.code != "plan.no_read_back"]
+
+
 def _faults(run: Run, plan: Plan) -> list[Fault]:
     faults = validate.faults_of(plan, run.descriptors, run.mandate.scope)
     faults += [
@@ -165,6 +171,8 @@ def _cannot_run(run: Run, step: Step, path: str) -> list[Fault]:
                 f"{step.tool} is not described as it was when the run began.",
             )
         ]
+    if run.has_model:
+        return []
     if step.kind == "reason":
         return [Fault(f"{path}/kind", "model.none", "a reason step needs a model to answer it.")]
     if step.tool_contract.arguments is None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from ..plan.plan import Step
 from ..plan.schedule import dependencies, is_concurrent
 from ..wire.errors import PlanError
-from . import calls, ends, failures, gates, metering, overlap, shadow, starting
+from ..wire.limits import BREAKER_FAILURES
+from . import calls, ends, failures, gates, metering, overlap, shadow, starting, thinking
 from .events import Event, event
 from .moment import Moment as Moment
 from .phases import Phase
@@ -20,9 +21,11 @@ from .run import DONE, GONE, Run
 
 def advance(run: Run, moment: Moment) -> list[Event]:
     """The next events of a run, or none when it waits for somebody or has ended."""
-    if run.plan is None or run.stalled or run.phase not in (Phase.READY, Phase.RUNNING):
+    if run.stalled or run.asking or run.thinking:
         return []
-    if run.asking:
+    if run.phase is Phase.PLANNING and run.route == "direct":
+        return thinking.ask(run, "direct")
+    if run.plan is None or run.phase not in (Phase.READY, Phase.RUNNING):
         return []
     if run.outstanding:
         return _beside(run, moment)
@@ -53,8 +56,8 @@ def _beside(run: Run, moment: Moment) -> list[Event]:
     if settled:
         return settled
     reads = overlap.ready_reads(run, moment.now_ms)
-    if not reads or _look(run, moment, reads):
-        return []  # a gate waits until nothing is under way
+    if not reads or any(map(thinking.is_open, reads)) or _look(run, moment, reads):
+        return []  # a gate, and a model, wait until nothing is under way
     return starting.start(run, moment.now_ms, reads, "concurrent")
 
 
@@ -96,6 +99,8 @@ def _next(run: Run, moment: Moment) -> list[Event]:
         if not due or due[0] is not waiting[0]:
             return _ahead(run, moment)
         return _one(run, moment, due[0])
+    if run.route == "direct":
+        return thinking.ask(run, "direct")
     if shadow.nothing_to_verify(run):
         return [shadow.end(run)]
     return [event("verification.started")]
@@ -111,7 +116,7 @@ def _ahead(run: Run, moment: Moment) -> list[Event]:
 
 def _level(run: Run, moment: Moment, due: Sequence[Step]) -> list[Event]:
     """Reads that run at once. Where a tool among them is gated, nothing starts before a person saw each such call."""
-    asked = _look(run, moment, due)
+    asked = thinking.first_open(run, due) or _look(run, moment, due)
     if asked:
         return asked
     return starting.start(run, moment.now_ms, due, "concurrent")
@@ -120,10 +125,14 @@ def _level(run: Run, moment: Moment, due: Sequence[Step]) -> list[Event]:
 def _one(run: Run, moment: Moment, step: Step) -> list[Event]:
     """A step by itself, with the reads that follow it. One that writes has its inputs checked first, then a person sees
     it where the tier asks for that; in a shadow run it is written down."""
-    if gates.is_shadowed(run, step):
-        return [shadow.write_down(run, step)]
     if unchecked(run, step):
         return []  # pending() asks the verifier
+    if thinking.is_open(step) and run.breakers.get(step.tool or "", 0) < BREAKER_FAILURES:
+        return thinking.ask(run, "arguments", step.step_id)
+    if gates.is_shadowed(run, step):
+        return [shadow.write_down(run, step)]
+    if step.kind == "reason":
+        return starting.start_reason(run, moment.now_ms, step)
     asked = _look(run, moment, [step])
     if asked:
         return asked

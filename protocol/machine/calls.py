@@ -23,6 +23,8 @@ def resolved(
     ``plan.bad_arguments`` where the values do not go together into one message.
     """
     contract = step.tool_contract
+    if step.kind == "reason":
+        return inputs_of(run, step, outputs)
     if keep and all(name in keep for name in refs.steps_of(contract.arguments)):
         return contract.arguments  # as most steps of a segment have it
     arguments = refs.resolve(contract.arguments, Outputs(run) if outputs is None else outputs, keep)
@@ -31,8 +33,23 @@ def resolved(
     return arguments
 
 
-def resolved_digest(step: Step, outputs: Mapping[str, Any]) -> str:
+def inputs_of(run: Run, step: Step, outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The tagged results that a model works from for a step: its artifacts by name, other steps that it waits for by id.
+
+    Raises ``PlanError`` ``plan.reference_unresolved`` where one is not there.
+    """
+    known = Outputs(run) if outputs is None else outputs
+    wanted = {**{name: name for name in step.depends_on}, **step.inputs.artifacts}
+    lost = [name for name in step.inputs.artifacts.values() if name not in known]
+    if lost:
+        raise PlanError("plan.reference_unresolved", f"Step {step.step_id} lacks the result of {lost[0]}.")
+    return {name: known[source] for name, source in sorted(wanted.items()) if source in known}
+
+
+def resolved_digest(run: Run, step: Step, outputs: Mapping[str, Any]) -> str:
     """The digest of a step's resolved arguments. Raises as ``resolved`` does."""
+    if step.kind == "reason":
+        return arguments_digest_of(_encoded(inputs_of(run, step, outputs)))
     return arguments_digest_of(_encoded(refs.resolve(step.tool_contract.arguments, outputs)))
 
 
@@ -51,13 +68,15 @@ def step_key(step: Step, arguments: Any) -> str:
 def key_of(step: Step, digest: str) -> str:
     """The key of a step by the digest of its resolved arguments."""
     tool = step.tool_contract.tool
-    return canon.digest("call", [step.tool or "", tool.descriptor if tool else "", digest])
+    if tool is None:
+        return canon.digest("call", ["", step.objective, digest])
+    return canon.digest("call", [step.tool or "", tool.descriptor, digest])
 
 
 def literal_key(step: Step) -> str:
     """The key of a step whose arguments all stand in the plan, empty where some come by reference."""
     arguments = step.tool_contract.arguments
-    if any(True for _ in refs.find(arguments)):
+    if arguments is None or any(True for _ in refs.find(arguments)):
         return ""
     return step_key(step, arguments)
 

@@ -18,7 +18,7 @@ from .advance import Moment, advance
 from .effects import CancelCalls, Order, StorePlan, Wake
 from .events import Event, event
 from .evolve import evolve
-from .handlers import changes, course, outcomes, person, planning, probing, verification
+from .handlers import changes, course, modelling, outcomes, person, planning, probing, verification
 from .pending import pending
 from .phases import Phase
 from .run import Run
@@ -38,6 +38,8 @@ HANDLERS: Mapping[str, Callable[[Run, Any], list[Event]]] = {
     "answered": person.answered,
     "cancel_asked": person.cancel_asked,
     "steps_returned": outcomes.steps_returned,
+    "arguments_filled": modelling.arguments_filled,
+    "turn_answered": modelling.turn_answered,
     "probed": probing.probed,
     "policy_judged": probing.policy_judged,
     "checks_returned": verification.checks_returned,
@@ -120,7 +122,7 @@ def _conclude(
     orders = [order for order in pending(after) if order.key not in before]
     if stimulus.kind == "time_passed":
         orders += _set_again(after, stimulus, before)
-    return Decision(after, done, [*_closing(run, after), *orders], refusal)
+    return Decision(after, done, [*_closing(run, after, stimulus.kind), *orders], refusal)
 
 
 def _go_on(
@@ -170,11 +172,16 @@ def _set_again(after: Run, stimulus: Stimulus, before: set[tuple[str, ...]]) -> 
     return found
 
 
-def _closing(before: Run, after: Run) -> list[Order]:
+# With these a run leaves the work of a model unfinished.
+_GIVING_UP = frozenset(("cancel_asked", "time_passed", "amended"))
+
+
+def _closing(before: Run, after: Run, kind: str) -> list[Order]:
     """Orders of an end, or of another objective: kill what still runs; keep the plan of a run that passed."""
     orders: list[Order] = []
     given_up = after.amended > before.amended or (after.phase.ended and not before.phase.ended)
-    if given_up and before.outstanding:
+    thinks = kind in _GIVING_UP and (before.thinking or before.verification == "judge")
+    if given_up and (before.outstanding or thinks):
         orders.append(CancelCalls(("cancel", after.run_id, str(after.amended))))
     if before.phase.ended or not after.phase.ended:
         return orders

@@ -37,7 +37,8 @@ class LookUpPlan:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Ask the planner for a plan. ``exclude`` are playbooks that were tried; ``guidance`` reaches every attempt; ``left`` is
-    what may still be spent of each limited budget, for a replan that has to be small."""
+    what may still be spent of each limited budget, for a replan that has to be small. With ``model`` a model makes the plan,
+    for at most ``tokens_max`` tokens."""
 
     key: Key
     mode: Literal["constrained", "orchestrated"]
@@ -49,6 +50,8 @@ class Draft:
     exclude: tuple[str, ...]
     guidance: tuple[str, ...]
     left: Mapping[str, int] = field(default_factory=dict)
+    model: bool = False
+    tokens_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,37 @@ class Dispatch:
     mode: Literal["concurrent", "serial"]
     calls: tuple[Call, ...]
     plan_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class FillArguments:
+    """Ask the planner's model for the open arguments of a step, from its resolved ``inputs`` (tagged, by name)."""
+
+    key: Key
+    step_id: str
+    inputs: Mapping[str, Any]
+    tokens_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Ask the planner's model to do a reason step, from its resolved ``inputs`` alone; answered like a call."""
+
+    key: Key
+    step_id: str
+    attempt: int
+    wave: int
+    inputs: Mapping[str, Any]
+    tokens_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTurn:
+    """Ask the planner's model for the next turn of a direct run; a ``last`` one has to be the answer."""
+
+    key: Key
+    last: bool
+    tokens_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +213,9 @@ Order = (
     Bind
     | LookUpPlan
     | Draft
+    | FillArguments
+    | Reason
+    | TakeTurn
     | Dispatch
     | Probe
     | JudgePolicy

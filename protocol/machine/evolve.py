@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..wire.errors import LogError
-from .applied import changes, course, people, planning, steps
+from .applied import changes, course, modelling, people, planning, steps
 from .events import Event
 from .run import Run
 
@@ -75,6 +75,12 @@ HANDLERS: Mapping[str, Callable[[Run, Event], Run]] = {
     "step.late_result": course.unchanged,
     "step.shadowed": steps.step_shadowed,
     "step.probed": steps.step_probed,
+    "step.arguments_filled": modelling.arguments_filled,
+    "model.called": course.unchanged,
+    "model.answered": modelling.model_answered,
+    "plan.extended": modelling.plan_extended,
+    "direct.call_refused": modelling.call_refused,
+    "direct.answered": modelling.direct_answered,
     "policy.asked": steps.policy_asked,
     "policy.judged": steps.policy_judged,
     "checks.returned": course.checks_returned,

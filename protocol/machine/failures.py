@@ -40,15 +40,15 @@ def retry_wait_ms(step: Step, attempts: int, fresh: str) -> int | None:
     return backoff_ms + backoff_ms * (int(fresh[:8], 16) % 256) // 1024
 
 
-def cannot_start(run: Run, step: Step, error: PlanError) -> Event:
-    """A step whose call could not even be made: nothing was reserved, nothing ran."""
+def cannot_start(run: Run, step: Step, error: PlanError, then: str = "") -> Event:
+    """A step whose call could not even be made: nothing was reserved, nothing ran. ``then`` instead of its destination."""
     return event(
         "step.failed",
         {"message": canon.encode(error.message)},
         step_id=step.step_id,
         attempt=run.steps[step.step_id].attempts + 1,
         code=error.code,
-        then=destination(run, step),
+        then=then or destination(run, step),
         key="",
         lost=False,
         not_started=True,

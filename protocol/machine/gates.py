@@ -82,6 +82,9 @@ def why_gated(run: Run, plan: Plan) -> str:
         return ""
     if run.mandate.gate == "always":
         return "always"
+    if run.route == "direct":  # what writes has a gate of its own, with its arguments
+        newest = plan.steps[-1]
+        return "" if acts(run, newest) or not is_consequential(run, newest) else "sensitive"
     if run.settled_scope is not None and not plan.scope.within(run.settled_scope):
         return "wider_scope"
     if any(is_consequential(run, step) for step in plan.steps):

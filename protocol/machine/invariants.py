@@ -42,7 +42,12 @@ def _always(run: Run) -> Iterable[tuple[str, bool]]:
             "a question is open exactly while an answer is waited for",
             (run.asked is not None) == (phase is Phase.WAITING_INPUT),
         ),
-        ("only a passing verdict completes", phase is not Phase.COMPLETED or run.verdict == "pass"),
+        (
+            "only a passing verdict completes, or an answer that nobody checks",
+            phase is not Phase.COMPLETED
+            or run.verdict == "pass"
+            or (run.route == "direct" and run.verdict == "none"),
+        ),
         ("an end has a reason", not phase.ended or bool(run.reason)),
         (
             "a run that goes on has a plan once it is ready",
@@ -57,7 +62,7 @@ def _always(run: Run) -> Iterable[tuple[str, bool]]:
         ("an end holds no reservation", not phase.ended or not run.budget.reserved),
         (
             "nothing is under way in an ended run",
-            not phase.ended or not (run.outstanding or run.asking),
+            not phase.ended or not (run.outstanding or run.asking or run.thinking),
         ),
     )
 
@@ -113,6 +118,7 @@ def _settled(run: Run) -> Iterable[tuple[str, bool]]:
         (
             "a completed run has no step left and no failed check",
             run.phase is not Phase.COMPLETED
+            or run.route == "direct"
             or all(state.status in DONE and state.checked != "fail" for state in run.steps.values()),
         ),
     )

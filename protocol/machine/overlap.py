@@ -34,4 +34,4 @@ def ready_reads(run: Run, now_ms: int) -> list[Step]:
 
 def is_free_read(run: Run, step: Step) -> bool:
     """Whether a step only reads, and nobody has to see it first."""
-    return run.reads_only(step.step_id) and not gates.acts(run, step)
+    return step.kind == "tool" and run.reads_only(step.step_id) and not gates.acts(run, step)

@@ -10,7 +10,7 @@ from ..plan.cache_key import cache_key
 from ..plan.plan import Step
 from ..plan.request import Binding
 from ..wire.limits import RUNS_PENDING_KEPT_MAX
-from . import calls, probing, verdicts
+from . import calls, direct, probing, verdicts
 from .advance import unchecked, waits_for_plan_gate
 from .effects import (
     Bind,
@@ -18,6 +18,7 @@ from .effects import (
     CheckSteps,
     Dispatch,
     Draft,
+    FillArguments,
     Judge,
     JudgePolicy,
     LookUpPlan,
@@ -25,6 +26,8 @@ from .effects import (
     PrepareChecks,
     PrepareVerification,
     Probe,
+    Reason,
+    TakeTurn,
     Wake,
 )
 from .phases import Phase
@@ -62,6 +65,8 @@ def _orders(run: Run) -> list[Order]:
 
 
 def _work(run: Run) -> list[Order]:
+    if run.thinking and run.thinking != "plan":
+        return [_thought(run)]
     if run.phase is Phase.PLANNING:
         return _planning(run)
     if run.phase is Phase.REPLAN_REQUIRED:
@@ -89,6 +94,8 @@ def _rows_each(run: Run) -> int:
 
 
 def _planning(run: Run) -> list[Order]:
+    if run.route == "direct":
+        return []
     if run.binding is None:
         return [Bind(("bind", str(run.amended), str(run.answered)), run.answers)]
     if run.cache == "asked":
@@ -97,10 +104,23 @@ def _planning(run: Run) -> list[Order]:
     return [_draft(run)]
 
 
+def _thought(run: Run) -> Order:
+    """What a model is asked for, beside plans and reason steps."""
+    purpose, _, step_id = run.thinking.partition(":")
+    tokens_max = run.held.get("model_tokens", 0)
+    if purpose == "direct":
+        key = ("turn", str(len(run.turns)), str(run.amended), str(run.epoch))
+        return TakeTurn(key, direct.is_last(run), tokens_max)
+    state = run.steps[step_id]
+    about = ("fill", _version(run), step_id, str(state.attempts), str(run.epoch))
+    return FillArguments(about, step_id, calls.inputs_of(run, run.step(step_id)), tokens_max)
+
+
 def _draft(run: Run) -> Draft:
     version = next_version(run)
+    counts = (run.amended, run.answered, run.drafts, len(run.guidance))
     return Draft(
-        key=("draft", str(version), *map(str, (run.amended, run.answered, run.drafts, len(run.guidance)))),
+        key=("draft", str(version), run.thinking, *map(str, counts)),
         mode="constrained" if run.route == "constrained" else "orchestrated",
         binding=run.binding or Binding(),
         plan_id=f"p-{run.run_id}",
@@ -108,8 +128,10 @@ def _draft(run: Run) -> Draft:
         replan=sum(run.replans.values()),
         reason=run.replan_reason,
         exclude=run.used_playbooks if run.plan is not None else (),
-        guidance=run.guidance,
+        guidance=(*run.guidance, *run.draft_faults),
         left={name: left for name in run.budget.limits if (left := run.budget.left(name)) is not None},
+        model=run.thinking == "plan",
+        tokens_max=run.held.get("model_tokens", 0) if run.thinking == "plan" else 0,
     )
 
 
@@ -138,11 +160,16 @@ def _wall_end(run: Run) -> list[Order]:
 
 def _dispatches(run: Run) -> list[Order]:
     waves: dict[int, list[Step]] = {}
+    thoughts: list[Order] = []
     for level in run.levels:
         for step_id in level:
-            if run.steps[step_id].status == "started":
+            if run.steps[step_id].status != "started":
+                continue
+            if run.steps[step_id].mode == "reason":
+                thoughts.append(_reason(run, run.step(step_id)))
+            else:
                 waves.setdefault(run.steps[step_id].wave, []).append(run.step(step_id))
-    return [
+    return thoughts + [
         Dispatch(
             key=("dispatch", str(wave), str(run.epoch)),
             wave=wave,
@@ -152,6 +179,18 @@ def _dispatches(run: Run) -> list[Order]:
         )
         for wave, steps in waves.items()
     ]
+
+
+def _reason(run: Run, step: Step) -> Reason:
+    state = run.steps[step.step_id]
+    return Reason(
+        key=("reason", step.step_id, str(state.wave), str(run.epoch)),
+        step_id=step.step_id,
+        attempt=state.attempts,
+        wave=state.wave,
+        inputs=calls.inputs_of(run, step),
+        tokens_max=state.tokens_max,
+    )
 
 
 def _call(run: Run, step: Step) -> Call:

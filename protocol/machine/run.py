@@ -32,7 +32,8 @@ class StepState:
 
     ``status``: pending, started, retrying, unknown, succeeded, reused, failed, degraded, skipped, shadowed, abandoned (it
     ran when the run ended). ``key`` is the digest of tool, descriptor and resolved arguments, once the call ran. ``then``
-    is where a failure leads. ``checked``: pass, fail, not_run or empty. ``rows_max`` is reserved while it is started.
+    is where a failure leads. ``checked``: pass, fail, not_run or empty. ``rows_max``, of a reason step ``tokens_max``, is
+    reserved while it is started. ``mode``: concurrent, serial, reason.
     ``probe`` (of an unknown outcome): empty, asked, done. ``policy``: empty, asked, gated, free.
     """
 
@@ -47,6 +48,7 @@ class StepState:
     message: str = ""
     then: str = ""
     rows_max: int = 0
+    tokens_max: int = 0
     granted_ms: int = 0  # wall time of the start; approvals had to hold then
     probe: str = ""
     probes: int = 0
@@ -114,6 +116,7 @@ class Run:
     policy: Policy = field(default_factory=Policy)
     submitter_name: str = ""
     from_run: str = ""
+    replay_of: str = ""  # the run whose recorded answers stand for a model
     phase: Phase = Phase.PLANNING
     epoch: int = 0
     submitted_ms: int = 0
@@ -127,6 +130,7 @@ class Run:
     score: int = 0
     cache: str = ""  # "", asked, hit, stale, miss
     drafts: int = 0
+    draft_faults: tuple[str, ...] = ()  # of the drafts that were refused since the last plan
     guidance: tuple[str, ...] = ()
     used_playbooks: tuple[str, ...] = ()
     # the plan
@@ -151,6 +155,13 @@ class Run:
     withdrawn: frozenset[str] = frozenset()  # tools that are described differently since the run began
     breakers: Mapping[str, int] = field(default_factory=dict)  # tool -> transient failures in a row
     waves: int = 0
+    # models
+    thinking: str = ""  # what a model is asked for: plan, arguments:<step>, direct
+    filled: Mapping[str, Step] = field(
+        default_factory=dict
+    )  # steps with the arguments that a model gave them
+    turns: tuple[Mapping[str, Any], ...] = ()  # of a direct run
+    answer: str = ""
     # stops
     gate: Gate | None = None
     asked: Asked | None = None
@@ -158,7 +169,9 @@ class Run:
     verification: str = ""  # "", prepare, judge
     checking: bool = False  # the reads for checks before a write are reserved
     reads: tuple[dict[str, Any], ...] = ()
-    held: Mapping[str, int] = field(default_factory=dict)  # what is reserved for the verifier
+    held: Mapping[str, int] = field(
+        default_factory=dict
+    )  # what is reserved for the verifier, a probe or a model
     verdict: str = "none"
     checks: tuple[dict[str, Any], ...] = ()
     # bounds
@@ -176,7 +189,7 @@ class Run:
     def step(self, step_id: str) -> Step:
         if self.plan is None:
             raise KeyError(step_id)
-        return _index(self.plan)[step_id]
+        return self.filled.get(step_id) or _index(self.plan)[step_id]
 
     def output(self, step_id: str) -> Any:
         """The tagged output of a finished step. Raises ``KeyError``."""
@@ -192,7 +205,9 @@ class Run:
         return [name for name, state in self.steps.items() if state.status == "started"]
 
     def reads_only(self, step_id: str) -> bool:
-        return schedule.reads_only(self.step(step_id), self.descriptors)
+        """Whether a step changes nothing: it only reads, or a model only thinks."""
+        step = self.step(step_id)
+        return step.kind == "reason" or schedule.reads_only(step, self.descriptors)
 
 
 class Outputs(Mapping[str, Any]):

@@ -11,7 +11,7 @@ from ..plan.schedule import dependencies, is_concurrent
 from ..wire import canon
 from ..wire.errors import PlanError
 from ..wire.limits import BREAKER_FAILURES, SEGMENT_STEPS_MAX
-from . import calls, ends, failures, gates, metering
+from . import calls, ends, failures, gates, metering, thinking
 from .events import Event, event
 from .run import DONE, GONE, Run
 
@@ -39,6 +39,8 @@ def segment(run: Run, first: Step) -> list[Step]:
                 state.status != "pending"
                 or len(found) >= SEGMENT_STEPS_MAX
                 or gates.acts(run, step)
+                or step.kind == "reason"
+                or thinking.is_open(step)
                 or not all(name in planned or run.steps[name].status in DONE for name in dependencies(step))
             ):
                 return found
@@ -76,6 +78,35 @@ def start(run: Run, now_ms: int, steps: Sequence[Step], mode: str) -> list[Event
     if share:
         amounts["rows_scanned"] = share["rows_scanned"] * reading
     return [event("budget.reserved", purpose="wave", wave=wave.number, amounts=amounts), *started]
+
+
+def start_reason(run: Run, now_ms: int, step: Step) -> list[Event]:
+    """Starts a reason step: a step of the budget, and what its model may take."""
+    lacks = metering.spent(run) or thinking.lacking(run, "reason")
+    if run.budget.fits("steps", 1) == 0:
+        lacks = "steps"
+    if lacks:
+        return ends.exhausted(run, lacks)
+    if run.breakers.get("", 0) >= BREAKER_FAILURES:
+        error = PlanError("model.breaker_open", "The model failed too often in a row; it is not asked again.")
+        return [failures.cannot_start(run, step, error)]
+    tokens_max = thinking.tokens(run, "reason")
+    wave = run.waves + 1
+    return [
+        event("budget.reserved", purpose="wave", wave=wave, amounts={"steps": 1, "model_tokens": tokens_max}),
+        event(
+            "step.started",
+            step_id=step.step_id,
+            attempt=run.steps[step.step_id].attempts + 1,
+            wave=wave,
+            mode="reason",
+            template=False,
+            tool="",
+            rows_max=0,
+            tokens_max=tokens_max,
+            at_ms=now_ms,
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ any more is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -21,7 +21,9 @@ from ..plan.policy import Policy
 from ..plan.request import Binding, Question, Request
 from ..wire.errors import DulyError
 from .stimulus import Stimulus
+from .thinking import Used
 from .work_stimuli import (
+    ArgumentsFilled,
     ChecksReturned,
     Judged,
     PolicyJudged,
@@ -29,6 +31,7 @@ from .work_stimuli import (
     ReadsWanted,
     StepOutcome,
     StepsReturned,
+    TurnAnswered,
     VerifierLost,
 )
 
@@ -48,7 +51,8 @@ class Submitted(Stimulus):
     """A signed order. ``mandate_envelope`` was verified by the harness; ``submitter`` is the signer's key id.
 
     ``submitter_name`` is the name of that key in the key ring, for a policy that names its approvers. ``from_run`` and
-    ``kept`` continue an earlier run. ``fingerprints`` are the sources as they are now: with a brought plan no draft says them.
+    ``kept`` continue an earlier run; the recorded answers of ``replay_of`` stand for a model.
+    ``fingerprints`` are the sources as they are now: with a brought plan no draft says them.
     """
 
     kind: ClassVar[str] = "submitted"
@@ -67,6 +71,7 @@ class Submitted(Stimulus):
     plan: Plan | None = None
     submitter_name: str = ""
     from_run: str = ""
+    replay_of: str = ""
     kept: list[KeptResult] = field(default_factory=list)
     fingerprints: Mapping[str, str] = field(default_factory=dict)
 
@@ -97,7 +102,7 @@ class Drafted(Stimulus):
     """The planner's answer: a plan, a question, or an error (``plan.no_alternative``, ``model.none``, ...).
 
     ``fingerprints`` are the sources as they are now, told with every draft: a kept result is used again only where its
-    source is unchanged. ``tokens`` and ``cost`` (millionths) are what the draft took.
+    source is unchanged. ``uses`` are the calls of a model that it took.
     """
 
     kind: ClassVar[str] = "drafted"
@@ -106,8 +111,7 @@ class Drafted(Stimulus):
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     question: Question | None = None
     error: DulyError | None = None
-    tokens: int = 0
-    cost: int = 0
+    uses: Sequence[Used] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +220,8 @@ STIMULI: tuple[type[Stimulus], ...] = (
     Answered,
     CancelAsked,
     StepsReturned,
+    ArgumentsFilled,
+    TurnAnswered,
     Probed,
     PolicyJudged,
     ChecksReturned,
@@ -231,6 +237,7 @@ __all__ = [
     "Amended",
     "Answered",
     "Approved",
+    "ArgumentsFilled",
     "AuthorityRefused",
     "Bound",
     "CacheReplied",
@@ -251,5 +258,7 @@ __all__ = [
     "Stimulus",
     "Submitted",
     "TimePassed",
+    "TurnAnswered",
+    "Used",
     "VerifierLost",
 ]

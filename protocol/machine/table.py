@@ -22,6 +22,11 @@ _ROWS: dict[str, tuple[frozenset[Phase], str]] = {
     "answered": (frozenset((Phase.WAITING_INPUT,)), "run.not_asked"),
     "cancel_asked": (_ACTIVE | WAITING_PHASES, "run.ended"),
     "steps_returned": (frozenset(Phase), "run.not_waiting_for_that"),
+    "arguments_filled": (frozenset((Phase.READY, Phase.RUNNING)), "run.not_waiting_for_that"),
+    "turn_answered": (
+        frozenset((Phase.PLANNING, Phase.READY, Phase.RUNNING)),
+        "run.not_waiting_for_that",
+    ),
     "probed": (frozenset((Phase.READY, Phase.RUNNING)), "run.not_waiting_for_that"),
     "policy_judged": (frozenset((Phase.READY, Phase.RUNNING)), "run.not_waiting_for_that"),
     "checks_returned": (frozenset((Phase.READY, Phase.RUNNING)), "run.not_waiting_for_that"),

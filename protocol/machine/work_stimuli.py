@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ..wire.errors import DulyError
 from .stimulus import Stimulus
+from .thinking import Used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,35 @@ class StepOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class StepsReturned(Stimulus):
+    """``uses`` are a model's calls, where what came back is a reason step."""
+
     kind: ClassVar[str] = "steps_returned"
     outcomes: list[StepOutcome]
+    uses: Sequence[Used] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgumentsFilled(Stimulus):
+    """What a model gives for the open arguments of a step (tagged), or why there is nothing."""
+
+    kind: ClassVar[str] = "arguments_filled"
+    step_id: str
+    arguments: dict[str, Any] | None = None
+    error: DulyError | None = None
+    uses: Sequence[Used] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnAnswered(Stimulus):
+    """The model's turn in a direct run: an ``answer``, or a call of ``tool`` with tagged ``arguments`` and a reason."""
+
+    kind: ClassVar[str] = "turn_answered"
+    answer: str | None = None
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
+    error: DulyError | None = None
+    uses: Sequence[Used] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +129,7 @@ class Judged(Stimulus):
     reason: str
     checks: list[dict[str, Any]]
     rows: int = 0
-    tokens: int = 0
-    cost: int = 0
+    uses: Sequence[Used] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,9 @@ def _contract(
         ]
     faults = _against(step, path, descriptor, digests[contract.tool.full_name])
     if contract.arguments is not None:
-        faults += _arguments(contract.arguments, descriptor.input_schema, f"{path}/tool_contract/arguments")
+        faults += argument_faults(
+            contract.arguments, descriptor.input_schema, f"{path}/tool_contract/arguments"
+        )
     try:
         schema.compiled(step.output_contract.json_schema)
     except DulyError as error:
@@ -166,7 +168,8 @@ def _against(step: Step, path: str, descriptor: Descriptor, digest: str) -> list
     return faults
 
 
-def _arguments(arguments: dict[str, Any], wanted: dict[str, Any], path: str) -> list[Fault]:
+def argument_faults(arguments: dict[str, Any], wanted: dict[str, Any], path: str) -> list[Fault]:
+    """What is wrong with arguments under a tool's schema; references may stand where values will."""
     holes = [where.replace("/$$", "/$") for where, _ in refs.find(arguments)]
     try:
         return schema.faults_of(plain_view(arguments), wanted, path, "plan.bad_arguments", holes)

@@ -125,6 +125,8 @@ def keeps_to_plan(record: Sequence[Told]) -> tuple[int, int]:
         if kind in ("plan.drafted", "plan.edited"):
             room = whole = facts["steps"]
             begun, done = set(), set()
+        elif kind == "plan.extended":
+            room = whole = whole + 1
         elif kind == "replan.triggered":
             room = 0
         elif kind == "replan.refused" and facts.get("keep"):

@@ -24,11 +24,13 @@ def _to(after: Iterable[Phase], *before: str) -> dict[str, frozenset[str]]:
 MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
     "run.submitted": _to([Phase.PLANNING], BEGIN),
     "plan.drafted": _to([Phase.READY], Phase.PLANNING, Phase.REPLAN_REQUIRED),
+    "plan.extended": _to([Phase.READY], Phase.PLANNING, Phase.READY, Phase.RUNNING),
     "plan.edited": _to([Phase.READY], Phase.WAITING_APPROVAL),
     "gate.asked": _to([Phase.WAITING_APPROVAL], Phase.READY, Phase.RUNNING, Phase.WAITING_APPROVAL),
     "plan.approved": _to([Phase.READY], Phase.WAITING_APPROVAL),
     "step.approved": _to([Phase.RUNNING], Phase.WAITING_APPROVAL),
-    "plan.rejected": _to([Phase.REPLAN_REQUIRED], Phase.WAITING_APPROVAL),
+    # A direct run goes on without the call.
+    "plan.rejected": _to([Phase.REPLAN_REQUIRED, Phase.RUNNING], Phase.WAITING_APPROVAL),
     "input.asked": _to(
         [Phase.WAITING_INPUT], Phase.PLANNING, Phase.REPLAN_REQUIRED, Phase.READY, Phase.RUNNING
     ),
@@ -51,6 +53,10 @@ MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
         **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *_WORKING, Phase.REPLAN_REQUIRED),
         **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *WAITING_PHASES),
         Phase.VERIFYING: END_PHASES,
+        # An answer of a model, which nobody checks, ends a run that was routed there.
+        Phase.PLANNING: frozenset((Phase.FAILED, Phase.CANCELLED, Phase.COMPLETED)),
+        Phase.READY: END_PHASES,
+        Phase.RUNNING: END_PHASES,
     },
 }
 

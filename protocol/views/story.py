@@ -53,6 +53,14 @@ _SENTENCES: dict[str, Callable[[Facts], str]] = {
     "objective.amended": lambda f: "A person amended the request, under a new mandate.",
     "results.imported": lambda f: f"Results of run {f.get('from_run', '')} may be used again.",
     "plan.refused": lambda f: f"A plan was refused with {f['faults']} faults [{f['code']}].",
+    "plan.extended": lambda f: f"The model asked for one more call: step {f['step_id']}.",
+    "model.called": lambda f: (
+        f"The model {f['model']} was asked ({f['purpose']}): "
+        + (f"[{f['code']}]." if f["code"] else f"{f['tokens_in'] + f['tokens_out']} tokens.")
+    ),
+    "step.arguments_filled": lambda f: f"A model filled the arguments of step {f['step_id']}.",
+    "direct.call_refused": lambda f: f"A call that the model wanted was refused with {f['faults']} faults.",
+    "direct.answered": lambda f: "The model answered by itself; nobody checked it.",
     "gate.asked": lambda f: (
         f"The {f['gate_kind']} gate asked for an approval"
         + (f" of step {f['step_id']}." if f.get("step_id") else ".")

@@ -19,6 +19,7 @@ from duly.protocol.plan.request import Binding, Question
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, PlanError
 from duly.protocol.wire.tagged import from_tagged, to_tagged
+from model_uses import used
 
 if TYPE_CHECKING:
     from driver import Driver
@@ -46,7 +47,7 @@ class Answers:
 
     ``bind`` and ``draft`` stand for the planner; ``draft`` gives a plan, a question, or an error. ``cached`` is what the
     plan cache has. ``judge`` changes the checks before they are judged, ``probe`` says whether a write happened, ``policy``
-    whether a call is gated, ``critic`` the outcome of its check. ``fingerprints`` are the sources' marks.
+    whether a call is gated, ``fill``, ``reason`` and ``turn`` what a model says, ``critic`` the outcome of its check. ``fingerprints`` are the sources' marks.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -57,6 +58,11 @@ class Answers:
     cached: Callable[[Run], dict[str, Any]] = lambda run: {"outcome": "miss"}
     judge: Callable[[Run, list[Check]], list[Check]] = lambda run, checks: checks
     probe: Callable[[Run, effects.Probe], tuple[str, Any]] = lambda run, order: ("unknown", None)
+    fill: Callable[[Run, effects.FillArguments], dict[str, Any] | DulyError] = lambda run, order: {}
+    reason: Callable[[Run, effects.Reason], Any] = lambda run, order: {"said": sorted(order.inputs)}
+    turn: Callable[[Run, effects.TakeTurn], str | tuple[str, dict[str, Any]] | DulyError] = (
+        lambda run, order: "That is all."
+    )
     policy: Callable[[Run, effects.JudgePolicy], bool] = lambda run, order: True
     critic: Callable[[Run], str] = lambda run: "pass"
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -80,13 +86,25 @@ class Answers:
             case effects.LookUpPlan():
                 yield stimulus(stimuli.CacheReplied, **self.cached(run))
             case effects.Draft():
-                yield stimulus(
-                    stimuli.Drafted, **_draft(self.draft(run, order)), fingerprints=self.fingerprints
-                )
+                drafted = _draft(self.draft(run, order))
+                uses = [used(50)] if order.model else []
+                yield stimulus(stimuli.Drafted, **drafted, uses=uses, fingerprints=self.fingerprints)
             case effects.Dispatch():
                 outcomes = self.dispatch(driver, order)
                 for group in ([one] for one in outcomes) if self.one_by_one else [outcomes]:
                     yield stimulus(stimuli.StepsReturned, outcomes=group)
+            case effects.FillArguments():
+                filled = self.fill(run, order)
+                given = {"error": filled} if isinstance(filled, DulyError) else {"arguments": filled}
+                uses = [used(20, purpose="arguments")]
+                yield stimulus(stimuli.ArgumentsFilled, step_id=order.step_id, uses=uses, **given)
+            case effects.Reason():
+                outcome = self.reasoned(driver, order)
+                yield stimulus(stimuli.StepsReturned, outcomes=[outcome], uses=[used(30, purpose="reason")])
+            case effects.TakeTurn():
+                yield stimulus(
+                    stimuli.TurnAnswered, uses=[used(40, purpose="direct")], **_turn(self.turn(run, order))
+                )
             case effects.Probe():
                 outcome, value = self.probe(run, order)
                 data = None if value is None else canon.encode(to_tagged(value))
@@ -110,7 +128,7 @@ class Answers:
                     reason=reason,
                     checks=_data(checks),
                     rows=len(order.reads),
-                    tokens=10 if order.critic else 0,
+                    uses=[used(10, purpose="critic")] if order.critic else [],
                 )
             case effects.StorePlan():
                 self.stored.append(order)
@@ -128,6 +146,23 @@ class Answers:
             one = _plain(call, order.wave, "not_started", "tool.not_started") if stopped else None
             found.append(one or self.call(driver, call, order.wave, outputs))
         return found
+
+    def reasoned(self, driver: Driver, order: effects.Reason) -> StepOutcome:
+        """What a model made of a reason step's inputs."""
+        assert driver.run is not None
+        value = self.reason(driver.run, order)
+        common: dict[str, Any] = {"step_id": order.step_id, "attempt": order.attempt, "wave": order.wave}
+        if isinstance(value, CallFailure):
+            return StepOutcome(
+                **common, outcome=value.outcome, code=value.code, transient=value.transient, tokens=30
+            )
+        return StepOutcome(
+            **common,
+            outcome="ok",
+            output=canon.encode(to_tagged(value)),
+            arguments=arguments_digest(dict(order.inputs)),
+            tokens=30,
+        )
 
     def call(self, driver: Driver, call: Call, wave: int, outputs: dict[str, Any]) -> StepOutcome:
         try:
@@ -178,6 +213,14 @@ class Answers:
         if word == "silent":
             return []
         return [Check(check_id="critic", kind="critic", step_id="", outcome=word, reason=f"It says {word}.")]
+
+
+def _turn(said: str | tuple[str, dict[str, Any]] | DulyError) -> dict[str, Any]:
+    if isinstance(said, DulyError):
+        return {"error": said}
+    if isinstance(said, str):
+        return {"answer": said}
+    return {"tool": said[0], "arguments": said[1], "why": "to know more"}
 
 
 def _plain(call: Call, wave: int, outcome: Any, code: str, transient: bool = False) -> StepOutcome:

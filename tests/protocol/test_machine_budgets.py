@@ -10,7 +10,7 @@ import pytest
 
 from answers import Answers
 from driver import Driver
-from duly.protocol.machine import effects, stimuli
+from duly.protocol.machine import effects
 from duly.protocol.machine.effects import Call
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.stimuli import StepOutcome
@@ -133,15 +133,6 @@ class TestTokensAndCost:
     def test_a_limit_of_nothing_forbids_nothing_that_takes_nothing(self):
         driver = run_of(CHAIN, {"model_tokens": 0, "cost": 0})
         assert driver.run is not None and driver.run.phase is Phase.COMPLETED
-
-    def test_what_a_draft_took_is_spent(self):
-        driver = Driver(Metered({}), ALL, settings={"budget": {"model_tokens": 1000}})
-        driver.give(driver.submission())
-        while not any(isinstance(order, effects.Draft) for order in driver.todo):
-            driver._one_order()
-        driver.give(stimuli.Drafted(**driver.moment(), plan=plan(CHAIN, origin="model"), tokens=300, cost=7))
-        assert driver.run is not None
-        assert driver.run.budget.spent["model_tokens"] == 300 and driver.run.budget.spent["cost"] == 7
 
     def test_the_critic_has_what_is_left_up_to_its_own_bound(self):
         for left, expected in ((100_000, 20_000), (300, 300)):

@@ -24,7 +24,6 @@ from plans import table as tools_table
 
 # Named in DESIGN 5.3 for scripts; nothing of what exists so far makes them.
 NOT_YET_MADE = {
-    "step.arguments_filled",
     "plan.cached",
 }
 A = tool("a")
@@ -181,6 +180,8 @@ def stimulus_of(driver: Driver, kind: str) -> Stimulus:
         "answered": lambda: stimuli.Answered(**moment, text="June"),
         "cancel_asked": lambda: stimuli.CancelAsked(**moment),
         "steps_returned": lambda: stimuli.StepsReturned(**moment, outcomes=[]),
+        "arguments_filled": lambda: stimuli.ArgumentsFilled(**moment, step_id="s1", arguments={}),
+        "turn_answered": lambda: stimuli.TurnAnswered(**moment, answer="So it is."),
         "checks_returned": lambda: stimuli.ChecksReturned(**moment, checks=[]),
         "reads_wanted": lambda: stimuli.ReadsWanted(**moment, reads=[]),
         "judged": lambda: stimuli.Judged(**moment, outcome="pass", reason="", checks=[]),

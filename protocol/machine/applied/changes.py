@@ -40,4 +40,6 @@ def objective_amended(run: Run, event: Event) -> Run:
         guidance=(),
         held={},
         asking="",
+        thinking="",
+        turns=(),
     )

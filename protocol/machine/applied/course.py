@@ -26,6 +26,9 @@ def budget_reserved(run: Run, event: Event) -> Run:
             asked = run.steps[step_id].probes + 1
             run = with_step(run, step_id, probe="asked", probes=asked)
             return replace(run, held=amounts, asking=step_id)
+        case "plan" | "arguments" | "direct" as purpose:
+            about = f"{purpose}:{event.facts['step_id']}" if event.facts["step_id"] else purpose
+            return replace(run, held=amounts, thinking=about)
     return run
 
 
@@ -82,6 +85,7 @@ def run_resumed(run: Run, event: Event) -> Run:
         checking=False,
         reads=(),
         held={},
+        thinking="",
         asking=run.asking if run.asking and run.steps[run.asking].policy == "asked" else "",
         budget=run.budget.forfeit(),
         withdrawn=run.withdrawn | frozenset(event.facts["withdrawn"]),
@@ -123,6 +127,7 @@ def run_ended(run: Run, event: Event) -> Run:
         reads=(),
         held={},
         asking="",
+        thinking="",
         steps={name: _at_the_end(state) for name, state in run.steps.items()},
         next_owner=event.facts["next_owner"],
         budget=run.budget.forfeit(),

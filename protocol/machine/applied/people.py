@@ -53,7 +53,8 @@ def rejected(run: Run, event: Event) -> Run:
     return replace(
         run,
         denied=run.denied if step_id is None else run.denied | {denial(run, step_id)},
-        phase=Phase.REPLAN_REQUIRED,  # the end of the run, or another plan, follows at once
+        # The end of the run, or another plan, follows at once; a direct run goes on without the call.
+        phase=Phase.RUNNING if run.route == "direct" else Phase.REPLAN_REQUIRED,
         gate=None,
         next_owner="duly",
         reason="",

@@ -11,6 +11,7 @@ from ...plan.plan import Plan
 from ...plan.policy import Policy
 from ...plan.request import Binding, Request
 from ...plan.scope import Scope
+from ...wire.limits import DRAFT_FAULTS_TOLD_MAX
 from ..budget import Budget
 from ..events import Event
 from ..phases import Phase
@@ -39,6 +40,7 @@ def submitted(event: Event) -> Run:
         policy=Policy.model_validate(value_of(event, "policy")),
         submitter_name=event.facts["submitter_name"],
         from_run=event.facts["from_run"],
+        replay_of=event.facts.get("replay_of", ""),
         epoch=event.facts["epoch"],
         submitted_ms=event.facts["at_ms"],
         budget=Budget(limits=dict(mandate.budget)),
@@ -85,14 +87,15 @@ def plan_drafted(run: Run, event: Event) -> Run:
         gate=None,
         next_owner="duly",
         reason="",
-        budget=run.budget.spend(event.facts.get("spent", {})),
         plan=plan,
         plan_digest=event.facts["digest"],
         plan_artifact=event.artifacts.get("plan", ""),
         previous_plan=run.plan,
         steps={step.step_id: StepState() for step in plan.steps},
         outputs={},
+        filled={},
         approved=False,
+        draft_faults=(),
         used_playbooks=run.used_playbooks if known else (*run.used_playbooks, playbook),
         sources=event.facts["fingerprints"],
         verification="",
@@ -104,7 +107,9 @@ def plan_drafted(run: Run, event: Event) -> Run:
 
 
 def plan_refused(run: Run, event: Event) -> Run:
-    return replace(run, drafts=run.drafts + 1)
+    faults = value_of(event, "faults")
+    said = tuple(f"{one['path']}: {one['message']}" for one in faults[:DRAFT_FAULTS_TOLD_MAX])
+    return replace(run, drafts=run.drafts + 1, draft_faults=said)
 
 
 def replan_triggered(run: Run, event: Event) -> Run:
@@ -142,6 +147,7 @@ def replan_triggered(run: Run, event: Event) -> Run:
         checking=False,
         reads=(),
         drafts=0,
+        draft_faults=(),
     )
     return _from_the_beginning(run) if changed else run
 
@@ -165,6 +171,7 @@ def _from_the_beginning(run: Run) -> Run:
         settled_scope=None,
         steps={name: StepState() for name in run.steps},
         outputs={},
+        filled={},
         approved=False,
     )
 

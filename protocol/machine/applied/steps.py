@@ -17,6 +17,8 @@ CALL = {"steps": 1, "tool_calls": 1}
 
 def held(state: StepState) -> dict[str, int]:
     """What a started step has reserved."""
+    if state.mode == "reason":
+        return {"steps": 1, "model_tokens": state.tokens_max}
     return {**CALL, "rows_scanned": state.rows_max} if state.rows_max else CALL
 
 
@@ -35,10 +37,11 @@ def _settled(run: Run, step_id: str, spent: dict[str, int]) -> Budget:
     return run.budget.settle(held(state), spent) if state.status == "started" else run.budget
 
 
-def _used(facts: Mapping[str, Any]) -> dict[str, int]:
-    """What a call took, by budget."""
+def _used(state: StepState, facts: Mapping[str, Any]) -> dict[str, int]:
+    """What a call took, by budget. What a model did is no tool call."""
     metered = {"rows_scanned": facts["rows"], "model_tokens": facts["tokens"], "cost": facts["cost"]}
-    return {**CALL, **{name: amount for name, amount in metered.items() if amount > 0}}
+    call = {"steps": 1} if state.mode == "reason" else CALL
+    return {**call, **{name: amount for name, amount in metered.items() if amount > 0}}
 
 
 def step_started(run: Run, event: Event) -> Run:
@@ -51,6 +54,7 @@ def step_started(run: Run, event: Event) -> Run:
         "template": facts["template"],
         "retry_at_ms": 0,
         "rows_max": facts["rows_max"],
+        "tokens_max": facts.get("tokens_max", 0),
         "granted_ms": facts["at_ms"],
         "code": "",
         "message": "",
@@ -81,7 +85,7 @@ def step_succeeded(run: Run, event: Event) -> Run:
         run,
         steps=_with(run, step_id, succeeded),
         outputs={**run.outputs, step_id: event.attached["output"]},
-        budget=_settled(run, step_id, _used(facts)),
+        budget=_settled(run, step_id, _used(run.steps[step_id], facts)),
         breakers=_breakers(run, step_id, failed=False),
     )
 
@@ -94,7 +98,7 @@ def step_failed(run: Run, event: Event) -> Run:
     facts = event.facts
     step_id, then = facts["step_id"], facts["then"]
     state = run.steps[step_id]
-    budget = _settled(run, step_id, {} if facts["not_started"] else _used(facts))
+    budget = _settled(run, step_id, {} if facts["not_started"] else _used(state, facts))
     if "wave" in facts and (facts["lost"] or not facts["not_started"]):
         run = changed(run, breakers=_breakers(run, step_id, failed=facts["transient"] or facts["lost"]))
     started_again = then in ("again", "gate") and state.status == "started"

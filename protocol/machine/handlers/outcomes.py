@@ -10,7 +10,7 @@ from ...plan.plan import Step
 from ...wire import canon
 from ...wire.errors import PlanError, WireError
 from ...wire.limits import LOST_PER_STEP_MAX, NOT_STARTED_WAIT_MS
-from .. import calls, failures, gates
+from .. import calls, failures, gates, thinking
 from ..events import Event, event
 from ..outputs import read_output
 from ..run import Outputs, Run
@@ -22,7 +22,7 @@ _REOPENING = ("approval.", "grant.args_mismatch")
 
 def steps_returned(run: Run, stimulus: StepsReturned) -> list[Event]:
     """Every outcome is settled, siblings of a failure too; a late or repeated one is recorded and not applied."""
-    events: list[Event] = []
+    events: list[Event] = thinking.called(stimulus.uses)
     # Outputs of this very message come first: a later call of a segment refers to them.
     known: MutableMapping[str, Any] = ChainMap({}, Outputs(run))  # type: ignore[arg-type]
     seen: set[str] = set()
@@ -81,7 +81,7 @@ def _settled(
     step = run.step(outcome.step_id)
     arguments, unmet = "", None
     try:
-        arguments = calls.resolved_digest(step, known)
+        arguments = calls.resolved_digest(run, step, known)
     except PlanError as error:
         unmet = error
     key = calls.key_of(step, arguments) if arguments else ""

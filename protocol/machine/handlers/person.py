@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...judgement.checks import STATED
 from ...plan.request import Question
 from ...wire import canon
-from ...wire.errors import AuthorityError, RunError
+from ...wire.errors import AuthorityError, PlanError, RunError
 from ...wire.limits import ANSWERS_MAX, REPLANS_FEEDBACK_MAX
-from .. import calls, ends, gates
+from .. import calls, ends, failures, gates
 from ..events import Event, event
 from ..phases import Phase
 from ..run import Run
@@ -62,6 +62,8 @@ def rejected(run: Run, stimulus: Rejected) -> list[Event]:
         step_id=run.gate.step_id,
         at_ms=stimulus.now_ms,
     )
+    if feedback and run.route == "direct":
+        return [said, _told_back(run, feedback)]
     if not feedback:
         return [said, ends.end(Phase.FAILED, "gate.rejected", "The person rejected it.", next_owner="person")]
     if run.replans.get("gate_feedback", 0) >= REPLANS_FEEDBACK_MAX:
@@ -75,6 +77,14 @@ def rejected(run: Run, stimulus: Rejected) -> list[Event]:
         said,
         event("replan.triggered", trigger="gate_feedback", code="gate.rejected", plan=run.plan_digest),
     ]
+
+
+def _told_back(run: Run, feedback: str) -> Event:
+    """In a direct run the call that was rejected does not happen, and the model hears why."""
+    assert run.gate is not None and run.plan is not None
+    step = run.step(run.gate.step_id or run.plan.steps[-1].step_id)
+    error = PlanError("gate.rejected", feedback)
+    return failures.cannot_start(run, step, error, then="degrade")
 
 
 def answered(run: Run, stimulus: Answered) -> list[Event]:

@@ -9,8 +9,8 @@ from ...plan.request import Binding
 from ...plan.route import choose
 from ...wire import canon
 from ...wire.errors import DulyError, Fault, PlanError, RunError
-from ...wire.limits import IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
-from .. import admission, ends, metering
+from ...wire.limits import DRAFTS_PER_PLAN_MAX, IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
+from .. import admission, ends, metering, thinking
 from ..applied.planning import OBJECTIVE_CHANGED
 from ..budget import COUNTED
 from ..events import Event, event
@@ -20,7 +20,6 @@ from ..run import Run
 from ..stimuli import Bound, CacheReplied, Drafted, Submitted
 
 _NONE: Mapping[str, str] = {}
-_NOTHING: Mapping[str, int] = {}
 
 
 def submitted(stimulus: Submitted) -> Event:
@@ -46,6 +45,7 @@ def submitted(stimulus: Submitted) -> Event:
         has_model=stimulus.has_model,
         has_critic=stimulus.has_critic,
         from_run=stimulus.from_run,
+        **({"replay_of": stimulus.replay_of} if stimulus.replay_of else {}),
         digests=dict(stimulus.digests),
         epoch=stimulus.epoch,
         at_ms=stimulus.now_ms,
@@ -118,7 +118,7 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
     ]
     if route.route == "clarify" and binding.question is not None:
         events.append(ends.ask("bind", binding.question))
-    elif route.route in ("none", "direct"):
+    elif route.route == "none":
         can = "; ".join(run.capabilities) or "nothing without a model"
         text = f"No playbook of this package matches the request, and no model is set. It can: {can}."
         events.append(ends.end(Phase.FAILED, "model.none", text, next_owner="person"))
@@ -156,17 +156,36 @@ def _playbook(run: Run) -> str:
 def drafted(run: Run, stimulus: Drafted) -> list[Event]:
     """A draft is validated here whoever made it. One that will not do ends the run with everything that is wrong with it,
     save where the plan before still holds."""
+    used = thinking.answered(run, stimulus.uses)
     if stimulus.question is None and stimulus.plan is None:
-        return _no_plan(run, stimulus.error or PlanError("plan.none", "The planner gave no plan."))
+        error = stimulus.error or PlanError("plan.none", "The planner gave no plan.")
+        if run.has_model and not run.thinking and error.code in _NO_PLAYBOOK:
+            return thinking.ask(run, "plan")  # what no playbook plans, a model may
+        return [*used, *_no_plan(run, error)]
     if run.binding is None or run.cache == "asked":
         raise RunError("run.not_waiting_for_that", f"Run {run.run_id} did not ask for a plan.")
     if stimulus.question is not None:
         if _goes_on(run):
-            return [_kept_plan(run, "plan.asks")]
-        return [ends.ask("bind", stimulus.question)]
+            return [*used, _kept_plan(run, "plan.asks")]
+        return [*used, ends.ask("bind", stimulus.question)]
     assert stimulus.plan is not None
-    spent = {"model_tokens": stimulus.tokens, "cost": stimulus.cost}
-    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints, spent)
+    if run.thinking:
+        return [*used, *_of_a_model(run, stimulus)]
+    return drafted_plan(run, stimulus.plan, stimulus.playbook or _playbook(run), stimulus.fingerprints)
+
+
+_NO_PLAYBOOK = frozenset(("plan.no_playbook", "plan.no_alternative"))
+
+
+def _of_a_model(run: Run, stimulus: Drafted) -> list[Event]:
+    """A model's plan is validated like any other. One that may not be is told back, as often as a plan is drafted."""
+    assert stimulus.plan is not None
+    plan = stimulus.plan.model_copy(update={"plan_id": f"p-{run.run_id}", "version": next_version(run)})
+    refusal = admission.refused(run, plan)
+    after = thinking.after(run, stimulus.uses)
+    if refusal is not None and run.drafts + 1 < DRAFTS_PER_PLAN_MAX and not thinking.lacking(after, "plan"):
+        return [_refused(refusal.code, list(refusal.faults)), *thinking.ask(after, "plan")]
+    return drafted_plan(run, plan, "", stimulus.fingerprints)
 
 
 def _goes_on(run: Run) -> bool:
@@ -204,7 +223,6 @@ def drafted_plan(
     plan: Plan,
     playbook: str,
     fingerprints: Mapping[str, str] = _NONE,
-    spent: Mapping[str, int] = _NOTHING,
 ) -> list[Event]:
     """``plan.drafted``, or the refusal with every fault and what follows from it."""
     plan = plan.model_copy(update={"plan_id": f"p-{run.run_id}", "version": next_version(run)})
@@ -212,7 +230,7 @@ def drafted_plan(
     if refusal is None and run.replan_reason.startswith("budget.") and _goes_on(run):
         refusal = None if metering.fits(run, plan) else PlanError("replan.not_smaller", "It is no smaller.")
     if refusal is None:
-        return [plan_event(plan, playbook, fingerprints, spent)]
+        return [plan_event(plan, playbook, fingerprints)]
     if _goes_on(run):
         return [_kept_plan(run, refusal.code)]
     text = "The plan was refused: " + "; ".join(str(fault) for fault in refusal.faults[:50])
@@ -231,7 +249,6 @@ def plan_event(
     plan: Plan,
     playbook: str,
     fingerprints: Mapping[str, str],
-    spent: Mapping[str, int] = _NOTHING,
     *,
     edited: bool = False,
 ) -> Event:
@@ -249,7 +266,6 @@ def plan_event(
         steps=len(plan.steps),
         playbook=playbook,
         fingerprints=dict(fingerprints),
-        spent={name: amount for name, amount in spent.items() if amount > 0},
     )
 
 

@@ -10,8 +10,7 @@ from ...judgement.checks import Check
 from ...judgement.verdict import Verdict, judge
 from ...wire import canon
 from ...wire.errors import RunError
-from ...wire.limits import CRITIC_TOKENS_MAX
-from .. import ends, metering, verdicts
+from .. import ends, metering, thinking, verdicts
 from ..effects import PrepareChecks
 from ..events import Event, event
 from ..pending import pending
@@ -99,9 +98,8 @@ def reads_wanted(run: Run, stimulus: ReadsWanted) -> list[Event]:
     share = metering.rows(run, count)
     if share:
         amounts["rows_scanned"] = share["rows_scanned"] * count
-    tokens = run.budget.left("model_tokens") if judging and verdicts.asks_critic(run) else None
-    if tokens is not None:
-        amounts["model_tokens"] = min(tokens, CRITIC_TOKENS_MAX)
+    if judging and verdicts.asks_critic(run):
+        amounts["model_tokens"] = thinking.tokens(run, "critic")
     lacks = next((name for name, amount in amounts.items() if amount <= 0), None)
     if lacks is not None:
         return ends.exhausted(run, lacks)
@@ -130,11 +128,11 @@ def judged(run: Run, stimulus: Judged) -> list[Event]:
     checks = _read(stimulus.checks)
     outcome, reason = _lowest(run, stimulus, checks)
     events, _ = _checked(run, checks)
+    events = [*thinking.called(stimulus.uses), *events]
     taken = {
         "tool_calls": len(run.reads),
         "rows_scanned": stimulus.rows,
-        "model_tokens": stimulus.tokens,
-        "cost": stimulus.cost,
+        **thinking.spent(stimulus.uses),
     }
     events.append(_reached(run, outcome, reason, checks, _positive(taken)))
     if time_is_up(run, stimulus):

@@ -1,0 +1,49 @@
+"""What models were asked for and what they gave: settled tokens, filled arguments, the turns of a direct run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...plan.plan import Plan
+from ..events import Event
+from ..phases import Phase
+from ..run import Run, StepState
+from .attached import value_of
+
+
+def model_answered(run: Run, event: Event) -> Run:
+    return replace(run, thinking="", held={}, budget=run.budget.settle(run.held, event.facts["spent"]))
+
+
+def arguments_filled(run: Run, event: Event) -> Run:
+    """From now on the step has these arguments; the plan itself stays as it was approved."""
+    step = run.step(event.facts["step_id"])
+    contract = step.tool_contract.model_copy(update={"arguments": value_of(event, "filled")})
+    return replace(
+        run, filled={**run.filled, step.step_id: step.model_copy(update={"tool_contract": contract})}
+    )
+
+
+def plan_extended(run: Run, event: Event) -> Run:
+    """One more step; what the others gave stays."""
+    plan = Plan.decoded(event.attached["plan"])
+    step_id = event.facts["step_id"]
+    return replace(
+        run,
+        phase=Phase.READY,
+        plan=plan,
+        plan_digest=event.facts["digest"],
+        plan_artifact=event.artifacts.get("plan", ""),
+        previous_plan=run.plan,
+        steps={**run.steps, step_id: StepState()},
+        approved=False,
+        turns=(*run.turns, {"step_id": step_id}),
+    )
+
+
+def call_refused(run: Run, event: Event) -> Run:
+    return replace(run, turns=(*run.turns, value_of(event, "turn")))
+
+
+def direct_answered(run: Run, event: Event) -> Run:
+    return replace(run, answer=value_of(event, "answer"))
