@@ -38,6 +38,8 @@ def advance(run: Run, moment: Moment) -> list[Event]:
 
 def waits_for_plan_gate(run: Run) -> bool:
     """Whether a plan must be approved before anything (more) of it runs."""
+    if run.route == "direct" and not any(one.status == "pending" for one in run.steps.values()):
+        return False  # the call that was rejected does not happen
     return (
         run.phase in (Phase.READY, Phase.RUNNING)
         and not run.approved

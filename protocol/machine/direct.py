@@ -92,16 +92,18 @@ def extended(run: Run, tool: str, arguments: Mapping[str, Any], why: str) -> Pla
     descriptor = run.descriptors.get(tool)
     if descriptor is None:
         raise PlanError("plan.tool_not_granted", f"{tool[:100]} is not granted to this agent.")
-    before = run.plan.steps if run.plan is not None else []
+    known = run.plan if any("step_id" in turn for turn in run.turns) else None  # else of another objective
+    before = known.steps if known is not None else []
     step = _step(f"call-{len(before) + 1}", descriptor, arguments, why)
     resources = [] if descriptor.reads_only or not descriptor.resource else [descriptor.resource]
     scope = Scope(sources=run.mandate.scope.sources, predicates=run.mandate.scope.predicates)
-    known = run.plan.scope if run.plan is not None else scope
     return Plan(
         plan_id=f"p-{run.run_id}",
         version=(run.plan.version if run.plan else 0) + 1,
         objective=run.request.text,
-        scope=known.united(scope.model_copy(update={"resources": resources})),
+        scope=(known.scope if known is not None else scope).united(
+            scope.model_copy(update={"resources": resources})
+        ),
         steps=[*before, step],
         task_class="open",
         allow_partial=True,

@@ -78,29 +78,32 @@ def no_room(name: str) -> BudgetError:
 
 def called(uses: Sequence[Used]) -> list[Event]:
     """What was asked of models and what they answered, one event a call."""
-    return [
-        event(
-            "model.called",
-            {
-                "model_request": one.request,
-                "model_response": one.response,
-                "parameters": canon.encode(one.use.parameters),
-                **({"model_value": one.value} if one.value else {}),
-            },
-            call=one.call,
-            purpose=one.use.purpose,
-            prompt=one.use.prompt,
-            prompt_digest=one.use.prompt_digest,
-            model=one.use.model,
-            mode=one.use.mode,
-            tokens_in=one.use.tokens_in,
-            tokens_out=one.use.tokens_out,
-            cost=one.use.cost,
-            duration_ms=one.use.duration_ms,
-            code=one.use.code,
-        )
-        for one in uses
-    ]
+    return [_called(one) for one in uses]
+
+
+def _called(one: Used) -> Event:
+    attached = {
+        "model_request": one.request,
+        "model_response": one.response,
+        "parameters": canon.encode(one.use.parameters),
+    }
+    if one.value:
+        attached["model_value"] = one.value
+    return event(
+        "model.called",
+        attached,
+        call=one.call,
+        purpose=one.use.purpose,
+        prompt=one.use.prompt,
+        prompt_digest=one.use.prompt_digest,
+        model=one.use.model,
+        mode=one.use.mode,
+        tokens_in=one.use.tokens_in,
+        tokens_out=one.use.tokens_out,
+        cost=one.use.cost,
+        duration_ms=one.use.duration_ms,
+        code=one.use.code,
+    )
 
 
 def answered(run: Run, uses: Sequence[Used]) -> list[Event]:

@@ -22,6 +22,7 @@ class _State:
     """What the events so far say: the phase, what is under way, what is reserved."""
 
     phase: str = ""
+    last: str = ""  # the kind of the event before
     seq: int = -1
     epoch: int = -1
     reserved: int = 0
@@ -46,8 +47,13 @@ def is_consistent(record: Sequence[Told]) -> bool:
 def _phase_fits(state: _State, kind: str, facts: Facts) -> bool:
     after = str(facts.get("phase", ""))
     before, state.phase = state.phase, after
+    last, state.last = state.last, kind
     if before in END_PHASES:
         return kind in AFTER_THE_END and after == before
+    if last == "direct.answered" and kind == "run.ended" and facts["end"] == Phase.COMPLETED:
+        return (
+            after == Phase.COMPLETED
+        )  # the answer that nobody checks, and nothing else, needs no verification
     return follows(kind, before, after) and (kind != "run.ended" or after == facts["end"])
 
 

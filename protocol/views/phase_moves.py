@@ -53,10 +53,6 @@ MOVES: Mapping[str, Mapping[str, frozenset[str]]] = {
         **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *_WORKING, Phase.REPLAN_REQUIRED),
         **_to([Phase.FAILED, Phase.CANCELLED, Phase.PARTIAL], *WAITING_PHASES),
         Phase.VERIFYING: END_PHASES,
-        # An answer of a model, which nobody checks, ends a run that was routed there.
-        Phase.PLANNING: frozenset((Phase.FAILED, Phase.CANCELLED, Phase.COMPLETED)),
-        Phase.READY: END_PHASES,
-        Phase.RUNNING: END_PHASES,
     },
 }
 

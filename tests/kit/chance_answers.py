@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from answers import Answers, CallFailure
+from chance_models import ChanceModel
 from chance_plans import FIND, NATURAL, PROBED, READS, Sink, call_of, random_plan
 from driver import Driver
 from duly.protocol.judgement.checks import Check
@@ -23,18 +24,22 @@ HOW = ["transient", "permanent", "lost", "unknown", "not_started", "garbage", "d
 class ChanceAnswers(Answers):
     """Hosts, planner and verifier that fail in every way that the protocol knows."""
 
-    def __init__(self, chance: random.Random, sink: Sink) -> None:
+    def __init__(self, chance: random.Random, sink: Sink, model: ChanceModel) -> None:
         super().__init__(
             bind=self.binding,
             draft=self.drafting,
             cached=self.caching,
             judge=self.judging,
             probe=self.probing,
+            fill=model.fill,
+            reason=model.reason,
+            turn=model.turn,
             policy=lambda run, order: chance.random() < 0.5,
             critic=lambda run: chance.choice(["pass", "pass", "pass", "fail", "not_run", "silent"]),
         )
         self.chance = chance
         self.sink = sink
+        self.model = model
         self.trouble = chance.choice([0.0, 0.1, 0.3, 0.6])
         self.dead = chance.choice([""] * 7 + ["t.read1"])  # a tool that is down all the time
         self.drafts = 0
@@ -42,6 +47,8 @@ class ChanceAnswers(Answers):
         self.tools = {one.full_name: self._read for one in READS} | {FIND.full_name: self._find}
 
     def binding(self, run: Run, order: effects.Bind) -> Binding:
+        if self.model.talks:
+            return Binding()
         if len(order.answers) < 2 and self.chance.random() < 0.1:
             return Binding(playbook="p", question=Question(parameter=f"q{len(order.answers)}", text="Which?"))
         return Binding(playbook="p")
@@ -57,7 +64,9 @@ class ChanceAnswers(Answers):
             return run.plan
         if word < 0.34:
             return Question(parameter=f"d{self.drafts}", text="Which?")
-        return random_plan(self.chance, run.plan, run.request.text)
+        if self.model.there and not order.model and self.model.chance.random() < 0.4:
+            return PlanError("plan.no_playbook", "No playbook plans this.")
+        return self.model.rewrite(random_plan(self.chance, run.plan, run.request.text))
 
     def probing(self, run: Run, order: effects.Probe) -> tuple[str, Any]:
         """The truth, where it says anything at all."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import chance_people
 from chance_answers import ChanceAnswers
+from chance_models import ChanceModel
 from chance_plans import DESCRIPTORS as DESCRIPTORS
 from chance_plans import Sink, call_of, random_plan
 from driver import Crashed, Driver
@@ -28,6 +29,9 @@ from duly.protocol.plan.scope import Scope
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import RuntimeFault
 
+WIDE = Scope(
+    sources=["a", "b"], resources=sorted({one.resource for one in DESCRIPTORS.values() if one.resource})
+)
 POLICIES = [
     *[Policy()] * 6,
     Policy(gates=[PolicyGate(tool="t.keyed", when="arguments.key != ''"), PolicyGate(tool="t.mail")]),
@@ -42,17 +46,19 @@ class World(Driver):
     def __init__(self, seed: int) -> None:
         self.chance = chance = random.Random(seed)
         self.sink = Sink()
+        model = ChanceModel(seed)
         self.under_way: list[tuple[int, int, Stimulus]] = []
         self.sent = 0
         self.crashes = chance.choice([0, 0, 1, 2, 4])
         brought = random_plan(chance, None) if chance.random() < 0.3 else None
         super().__init__(
-            ChanceAnswers(chance, self.sink),
+            ChanceAnswers(chance, self.sink, model),
             DESCRIPTORS,
             plan=brought,
             seed=seed,
-            settings=_settings(chance),
+            settings={**_settings(chance), **({"planning": "never", "scope": WIDE} if model.talks else {})},
             submitted={
+                "has_model": model.there,
                 "has_critic": chance.random() < 0.5,
                 "policy": chance.choice(POLICIES),
                 **self._earlier(brought),
@@ -117,7 +123,7 @@ class World(Driver):
     def _is_wanted(self, order: effects.Order) -> bool:
         """Calls are performed however late they are; all else is asked of the state as it is now."""
         assert self.run is not None
-        free = isinstance(order, effects.Dispatch | effects.StorePlan | effects.CancelCalls)
+        free = isinstance(order, effects.Dispatch | effects.Reason | effects.StorePlan | effects.CancelCalls)
         return free or any(one.key == order.key for one in pending(self.run))
 
     def _answers(self, order: effects.Order) -> Iterator[Stimulus]:

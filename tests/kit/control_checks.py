@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chance_plans import DESCRIPTORS
 from chance_world import World
 from duly.protocol.authority.approval import Approval
 from duly.protocol.machine.run import Run
 from duly.protocol.plan import refs
 from duly.protocol.plan.plan import Plan
 from duly.protocol.wire import canon
-from violations import NEW_PLAN, hold, plans_of
+from violations import LONGER_PLAN, NEW_PLAN, acts, hold, plans_of
 
 Leaf = Mapping[str, Any]
 GATED_TIERS = ("assisted", "supervised")
@@ -58,6 +57,8 @@ class _Approvals:
             self.tier = facts["tier"]
         elif kind in NEW_PLAN:
             self.plan, self.judged = facts["digest"], {}
+        elif kind == LONGER_PLAN:
+            self.plan = facts["digest"]
         elif kind in ("plan.approved", "step.approved"):
             self.given.append(Approval.peek(self.world.record.artifacts[leaf["artifacts"]["approval"]]))
         elif kind == "step.failed" and facts["then"] == "gate":
@@ -73,16 +74,18 @@ class _Approvals:
         if self.policy.expressions(tool) and tool not in self.world.settings["gated_tools"]:
             hold(step_id in self.judged, f"{step_id} started before the policy was asked")
         gated = tool in self.world.settings["gated_tools"] or tool in self.policy.gated()
-        return gated or self.judged.get(step_id, False) or (gates_on and not DESCRIPTORS[tool].reads_only)
+        return gated or self.judged.get(step_id, False) or (gates_on and acts(tool))
 
     def covers(self, plan: Plan, step_id: str, at_ms: int) -> bool:
-        by_reference = any(True for _ in refs.find(plan.step(step_id).tool_contract.arguments))
+        arguments = plan.step(step_id).tool_contract.arguments
+        is_open = arguments is None  # a model filled them after the plan was approved
+        by_reference = any(True for _ in refs.find(arguments))
         return any(
             one.plan == self.plan
             and one.policy == self.digest
             and at_ms <= one.expires_ms
             and step_id in one.steps
-            and (one.kind == "step" or one.with_references or not by_reference)
+            and (one.kind == "step" or (not is_open and (one.with_references or not by_reference)))
             for one in self.given
         )
 
@@ -124,7 +127,7 @@ def _a_shadow_touches_nothing(leaves: Iterable[Leaf], world: World) -> None:
         return
     for leaf in leaves:
         if leaf["kind"] == "step.started":
-            hold(DESCRIPTORS[leaf["facts"]["tool"]].reads_only, "a shadow run started a write")
+            hold(not acts(leaf["facts"]["tool"]), "a shadow run started a write")
 
 
 def _breakers_hold(leaves: Iterable[Leaf]) -> None:
@@ -193,7 +196,7 @@ def _replans_are_bounded(leaves: Iterable[Leaf]) -> None:
 def _the_critic_had_its_word(leaves: Iterable[Leaf], world: World, run: Run) -> None:
     """Where the tier asks the critic and there is one, nothing completes without its pass."""
     asked = run.mandate.tier in CRITIC_TIERS and world.submitted["has_critic"]
-    if str(run.phase) != "COMPLETED" or not asked:
+    if str(run.phase) != "COMPLETED" or not asked or run.route == "direct":
         return
     verdict = [leaf for leaf in leaves if leaf["kind"] == "verdict.reached"][-1]
     checks = canon.decode(world.record.artifacts[verdict["artifacts"]["checks"]])

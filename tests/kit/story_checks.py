@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chance_plans import DESCRIPTORS
 from chance_world import World
 from control_checks import check_control
 from duly.protocol.machine.run import Run
 from duly.protocol.plan.schedule import dependencies
 from duly.protocol.wire import canon
 from memory_record import MemoryRecord
-from violations import NEW_PLAN, Violation, hold, plans_of
+from violations import LONGER_PLAN, NEW_PLAN, Violation, acts, hold, plans_of
 
 GOOD = {"succeeded", "reused"}
 SETTLED = {*GOOD, "stated", "degraded", "skipped", "shadowed"}
@@ -54,7 +53,7 @@ def _starts_have_a_cause(leaves: Iterable[Mapping[str, Any]]) -> None:
             may[facts["step_id"]] = True
         elif kind == "input.given" and facts["said"] == "retry":
             may[facts["about"].partition(":")[2]] = True
-        elif kind == "run.resumed":
+        elif kind in ("run.resumed", "objective.amended"):
             may.clear()
 
 
@@ -75,7 +74,10 @@ def _order_and_solitude(leaves: list[Mapping[str, Any]], record: MemoryRecord) -
             assert plan is not None
             status.clear()
             checked.clear()
-            effect = {one.step_id: not DESCRIPTORS[one.tool or ""].reads_only for one in plan.steps}
+            effect = {one.step_id: acts(one.tool or "") for one in plan.steps}
+        elif kind == LONGER_PLAN:
+            assert plan is not None and step_id is not None
+            effect[step_id] = acts(plan.step(step_id).tool or "")
         elif kind == "step.started":
             assert plan is not None and step_id is not None
             for need in dependencies(plan.step(step_id)):
@@ -147,6 +149,11 @@ def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> N
     verdicts = [leaf["facts"]["outcome"] for leaf in leaves if leaf["kind"] == "verdict.reached"]
     if str(run.phase) != "COMPLETED":
         return
+    if [leaf["facts"]["route"] for leaf in leaves if leaf["kind"] == "route.chosen"][-1] == "direct":
+        kinds = [leaf["kind"] for leaf in leaves]
+        said = kinds[kinds.index("run.ended") - 1] == "direct.answered"
+        hold(run.verdict == "none" and said, "an answer that was not given")
+        return
     hold(verdicts[-1:] == ["pass"], "completed without a passing verdict")
     verdict = next(leaf for leaf in reversed(leaves) if leaf["kind"] == "verdict.reached")
     checks = canon.decode(world.record.artifacts[verdict["artifacts"]["checks"]])
@@ -161,8 +168,8 @@ def _ends_are_true(leaves: list[Mapping[str, Any]], world: World, run: Run) -> N
     hold(not unseen, f"completed although nobody checked {unseen}")
     for one in run.plan.steps:
         hold(run.steps[one.step_id].status in GOOD, f"completed, and {one.step_id} is not done")
-        arguments = one.tool_contract.arguments or {}
-        if not DESCRIPTORS[one.tool or ""].reads_only:
+        arguments = run.step(one.step_id).tool_contract.arguments or {}
+        if acts(one.tool or ""):
             hold(
                 world.sink.holds(arguments["key"]), f"completed, and the effect of {one.step_id} is not there"
             )

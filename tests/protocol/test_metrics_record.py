@@ -124,15 +124,16 @@ def test_every_move_of_a_story_is_on_record_and_most_of_those_on_record_happen()
     for seed in range(150):
         world = World(seed)
         world.live()
-        before = BEGIN
+        before = last = BEGIN
         for entry in world.record.read_run("r1"):
             kind, after = entry.event["kind"], entry.event["facts"]["phase"]
             late = before in END_PHASES and kind in AFTER_THE_END
-            assert late or follows(kind, before, after), (
+            answered = (last, kind, after) == ("direct.answered", "run.ended", Phase.COMPLETED)
+            assert late or answered or follows(kind, before, after), (
                 f"seed {seed}: {kind} from {before or 'nothing'} to {after}"
             )
             seen |= {(kind, before, after)}
-            before = after
+            before, last = after, kind
     known = {(kind, one, other) for kind, moves in MOVES.items() for one in moves for other in moves[one]}
     rare = {move for move in known - seen if move[0] not in ("run.ended", "plan.edited", "replan.refused")}
     rare -= {move for move in rare if move[0] == "replan.triggered" and move[2] == Phase.PLANNING}

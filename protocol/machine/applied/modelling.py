@@ -27,7 +27,6 @@ def arguments_filled(run: Run, event: Event) -> Run:
 def plan_extended(run: Run, event: Event) -> Run:
     """One more step; what the others gave stays."""
     plan = Plan.decoded(event.attached["plan"])
-    step_id = event.facts["step_id"]
     return replace(
         run,
         phase=Phase.READY,
@@ -35,9 +34,9 @@ def plan_extended(run: Run, event: Event) -> Run:
         plan_digest=event.facts["digest"],
         plan_artifact=event.artifacts.get("plan", ""),
         previous_plan=run.plan,
-        steps={**run.steps, step_id: StepState()},
+        steps={one.step_id: run.steps.get(one.step_id, StepState()) for one in plan.steps},
         approved=False,
-        turns=(*run.turns, {"step_id": step_id}),
+        turns=(*run.turns, {"step_id": event.facts["step_id"]}),
     )
 
 

@@ -29,6 +29,10 @@ def edited(run: Run, stimulus: Edited) -> list[Event]:
         raise RunError(
             "run.not_editable", "What waits is one step of an approved plan; its plan is not edited any more."
         )
+    if run.route == "direct":
+        raise RunError(
+            "run.not_editable", "A direct run has no plan: approve its call, or reject it and say why."
+        )
     plan = admission.edited_plan(run, stimulus.plan)
     said = plan_event(plan, "", run.sources, edited=True)
     moment = Moment(stimulus.now_ms, stimulus.fresh)
@@ -44,7 +48,7 @@ def guided(run: Run, stimulus: Guided) -> list[Event]:
     if not text or len(text.encode("utf-8", "replace")) > REQUEST_TEXT_BYTES_MAX:
         raise RunError("run.bad_guidance", "Guidance is a text of a few sentences.")
     said = event("guidance.given", {"text": canon.encode(text)}, at_ms=stimulus.now_ms)
-    if run.gate is None or run.gate.kind != "plan":
+    if run.gate is None or run.gate.kind != "plan" or run.route == "direct":
         return [said]
     if run.replans.get("gate_feedback", 0) >= REPLANS_FEEDBACK_MAX:
         return [said, event("replan.refused", trigger="gate_feedback", code="replan.bound")]

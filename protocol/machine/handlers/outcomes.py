@@ -22,7 +22,9 @@ _REOPENING = ("approval.", "grant.args_mismatch")
 
 def steps_returned(run: Run, stimulus: StepsReturned) -> list[Event]:
     """Every outcome is settled, siblings of a failure too; a late or repeated one is recorded and not applied."""
-    events: list[Event] = thinking.called(stimulus.uses)
+    # Told once: with the result that is waited for.
+    told = any(_is_current(run, one) for one in stimulus.outcomes)
+    events: list[Event] = thinking.called(stimulus.uses) if told else []
     # Outputs of this very message come first: a later call of a segment refers to them.
     known: MutableMapping[str, Any] = ChainMap({}, Outputs(run))  # type: ignore[arg-type]
     seen: set[str] = set()
