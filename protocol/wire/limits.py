@@ -58,7 +58,9 @@ MODEL_STRING_CHARS_MAX = 2_000  # one text of a model's answer; longer ones are 
 MODEL_NAME_CHARS_MAX = 256  # a key, or a pointer into an output
 MODEL_LIST_ITEMS_MAX = 100  # a list that a model writes; a longer one is data of a step
 MODEL_ENUM_ENTRIES_MAX = 250  # strict structured output of a large vendor ends at a thousand in all
-MODEL_SCHEMA_DEPTH_MAX = 5  # of one tool's arguments; with the plan around them they stay under a vendor's ten
+MODEL_SCHEMA_DEPTH_MAX = (
+    5  # of one tool's arguments; with the plan around them they stay under a vendor's ten
+)
 MODEL_SCHEMA_BYTES_MAX = 60_000  # a larger schema costs seconds to compile into a grammar, at every call
 MODEL_SCHEMA_PROPERTIES_MAX = 1_000  # a fifth of what the strictest vendor takes
 MODEL_PLAN_STEPS_MAX = 30  # steps that a model may plan at once; a person has to read them
@@ -194,7 +196,9 @@ VERIFICATIONS_KEPT_MAX = 8  # runs whose outputs are kept packed between the two
 SPREAD_SECONDS_MAX = (
     60  # how long opening a package waits for other nodes to prepare its data; they join in later
 )
-LOCAL_CONTEXT_TOKENS = 16_384  # of a model served here, unless told otherwise; a plan over a dozen tools has room
+LOCAL_CONTEXT_TOKENS = (
+    16_384  # of a model served here, unless told otherwise; a plan over a dozen tools has room
+)
 LOCAL_CONTEXT_TOKENS_MIN = 512  # less holds no prompt of duly's
 MODEL_BYTES_PER_TOKEN = 3  # to count a prompt before it is sent; English text has four, JSON three
 MODEL_MESSAGE_TOKENS = 16  # what a chat template puts around one message

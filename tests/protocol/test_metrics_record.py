@@ -138,6 +138,7 @@ def test_every_move_of_a_story_is_on_record_and_most_of_those_on_record_happen()
     rare = {move for move in known - seen if move[0] not in ("run.ended", "plan.edited", "replan.refused")}
     rare -= {move for move in rare if move[0] == "replan.triggered" and move[2] == Phase.PLANNING}
     assert rare <= {
+        ("plan.extended", "READY", "READY"),
         ("gate.asked", "WAITING_APPROVAL", "WAITING_APPROVAL"),
         ("replan.triggered", "WAITING_APPROVAL", "REPLAN_REQUIRED"),
         ("step.shadowed", "READY", "RUNNING"),
