@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import time
 import traceback
@@ -51,6 +52,7 @@ class ModelHost:
         self._turns: dict[str, asyncio.Lock] = {}
         self._calls: dict[str, set[asyncio.Task[Any]]] = {}
         self._asker: Asker | None = None
+        self._warming: asyncio.Future[None] | None = None
 
     async def close(self) -> None:
         for run_id in list(self._calls):
@@ -63,8 +65,12 @@ class ModelHost:
         return {"host": self._config.role, "pid": os.getpid()}
 
     def which(self, package: str) -> Message:
-        """The model that a call for this package would go to, ``""`` for none."""
-        return {"model": self._settings.named(package)}
+        """The model that a call for this package would go to, ``""`` for none. Where there is one, a call will follow:
+        the client library is imported meanwhile, which takes most of a second."""
+        named = self._settings.named(package)
+        if named and self._warming is None and self._asker is None:
+            self._warming = asyncio.get_running_loop().run_in_executor(None, _warm)
+        return {"model": named}
 
     async def ask(self, message: Message) -> tuple[Message, list[bytes]]:
         """One call: what it took, its value or its error, and the exact bytes of the last request and answer."""
@@ -228,11 +234,18 @@ class ModelHost:
         return answer, [exchange.request, exchange.response]
 
 
+def _warm() -> None:
+    with contextlib.suppress(ImportError):  # the call itself says what is missing
+        importlib.import_module("duly.hosts.models.asker")
+
+
 def _check_schema(schema: dict[str, Any]) -> None:
     try:
         schemas.compiled(schema)
     except PlanError as problem:
-        raise ModelError("model.schema_refused", problem.message) from None
+        raise ModelError(
+            "model.schema_refused", f"The schema of this call is none: {problem.message}."
+        ) from None
 
 
 def _now_ms() -> int:
