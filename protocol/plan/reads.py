@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .descriptor import Descriptor
 from .manifest import MetricTools, SqlTools
 from .package import Package
+from .plan import Plan
+from .schedule import dependencies, levels
 
 
 def sources_of(package: Package, tool: str, arguments: Any) -> list[str]:
@@ -32,3 +35,19 @@ def is_sensitive(package: Package, descriptor: Descriptor, arguments: Any) -> bo
     return descriptor.sensitive or bool(
         sensitive.intersection(sources_of(package, descriptor.full_name, arguments))
     )
+
+
+def sensitive_steps(package: Package, plan: Plan, descriptors: Mapping[str, Descriptor]) -> set[str]:
+    """The steps whose outputs may hold values of a sensitive source: they read one, or they come after one that does.
+
+    These are what is withheld from every model (``views/slices``).
+    """
+    found: set[str] = set()
+    for level in levels(plan):
+        for name in level:
+            step = plan.step(name)
+            descriptor = descriptors.get(step.tool or "")
+            own = descriptor is not None and is_sensitive(package, descriptor, step.tool_contract.arguments)
+            if own or found.intersection(dependencies(step)):
+                found.add(name)
+    return found

@@ -22,7 +22,7 @@ from duly.protocol.plan.catalogue import (
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.package import load_package
 from duly.protocol.plan.plan import Provenance
-from duly.protocol.plan.reads import is_sensitive, sources_of
+from duly.protocol.plan.reads import is_sensitive, sensitive_steps, sources_of
 from duly.protocol.plan.request import Binding, InputPart, new_request
 from duly.protocol.views.slices import judging, planning, work
 from duly.protocol.views.slices.handles import handle, readable
@@ -334,3 +334,18 @@ def test_which_sources_a_call_reads_is_asked_of_the_package():
     assert is_sensitive(medical(), value, {"metric": "on_time_arrival_rate"})
     marked = Descriptor(server="incidents", name="find", effect="read", sensitive=True)
     assert is_sensitive(flights, marked, {})
+
+
+def test_what_comes_after_a_sensitive_step_is_sensitive_too():
+    value, find = descriptors()["metrics.value"], descriptors()["incidents.find"]
+    known = {one.full_name: one for one in (value, find)}
+    made = plan(
+        [
+            step("s1", value, {"metric": "on_time_arrival_rate"}),
+            step("s2", find, {"key": {"$ref": "s1#/label"}}),
+            step("s3", find, {}),
+            step("s4", find, {}, needs=["s2"]),
+        ]
+    )
+    assert sensitive_steps(medical(), made, known) == {"s1", "s2", "s4"}
+    assert sensitive_steps(package(), made, known) == set()
