@@ -124,7 +124,10 @@ class KeepPackage(Model):
 
 
 class CancelRun(Model):
+    """To an executor: nobody waits for the calls of this run. ``ended``: its effects are ended too, and none starts."""
+
     run_id: str
+    ended: bool = False
 
 
 class Done(Model):

@@ -22,6 +22,7 @@ from duly.protocol.wire.limits import (
     ARTIFACT_BYTES_MAX,
     DISPATCHES_PER_HOST_MAX,
     NONCE_KEPT_SECONDS,
+    RUNS_GIVEN_UP_KEPT,
     STOP_GRACE_SECONDS,
 )
 
@@ -65,6 +66,7 @@ class Host:
         )
         self._dispatches: dict[Dispatch, tuple[int, asyncio.Event]] = {}
         self._fates = Fates()
+        self._given_up: dict[str, None] = {}  # runs that have ended, the oldest first
 
     async def start(self) -> None:
         """Warms what is always needed: each run begins with reads. The zygotes of the other classes start when called
@@ -128,6 +130,9 @@ class Host:
         if len(self._dispatches) >= DISPATCHES_PER_HOST_MAX:
             raise ToolError("tool.host_busy", "This host has too many dispatches under way.")
         calls = [await self._judged(grant, data) for grant, data in zip(grants, arguments, strict=True)]
+        for call in calls:
+            if call.grant.run_id in self._given_up:
+                call.refusal = call.refusal or _too_late(call.grant)
         good = [call for call in calls if call.refusal is None]
         uses = self._ledger.use([(call.grant.nonce, call.grant.expires_ms) for call in good], _now_ms())
         for call, refusal in zip(good, uses, strict=True):
@@ -187,7 +192,14 @@ class Host:
         return fates
 
     def cancel(self, run_id: str, *, force: bool) -> int:
-        """Ends what runs for a run; gives how many dispatches that concerned."""
+        """Ends what runs for a run; gives how many dispatches that concerned.
+
+        ``force``: the run has ended. Its effects are ended too, and what is still on its way here does not start.
+        """
+        if force:
+            self._given_up[run_id] = None
+            while len(self._given_up) > RUNS_GIVEN_UP_KEPT:
+                del self._given_up[next(iter(self._given_up))]
         found = [dispatch for dispatch in self._dispatches if run_id in dispatch.run_ids]
         for dispatch in found:
             dispatch.cancel(force=force)
@@ -206,6 +218,10 @@ class Host:
         except DulyError as problem:
             call.refusal = problem
         return call
+
+
+def _too_late(grant: Grant) -> AuthorityError:
+    return AuthorityError("grant.run_ended", f"Run {grant.run_id} has ended; nothing starts for it any more.")
 
 
 def _warrant(message: Message) -> Warrant:

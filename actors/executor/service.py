@@ -108,10 +108,10 @@ class ExecutorService:
                 )
 
     async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
+        """What runs is killed with its children. At the end of a run that goes for effects, too: nobody wants them any more,
+        and the run has said that nobody knows of them. Their receipts come late and are only recorded."""
         for host in self._hosts.values():
-            await host.cancel(
-                body.run_id
-            )  # reads are killed; an effect that runs is left to finish, so it is known
+            await host.cancel(body.run_id, force=body.ended)
         return Reply(Done())
 
     async def settle(self, body: SettleCalls, blobs: list[bytes], envelope: Envelope) -> Reply:

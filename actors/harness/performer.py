@@ -217,7 +217,7 @@ class Performer:
 
     async def _cancel(self, run: Run) -> None:
         """Tells every executor; one that is away runs nothing that it could end."""
-        body = CancelRun(run_id=run.run_id)
+        body = CancelRun(run_id=run.run_id, ended=run.phase.ended)
         told = (
             self._caller.ask("executor", body, Done, index=index, run_id=run.run_id)
             for index in range(self._caller.count("executor"))

@@ -128,6 +128,7 @@ WORKER_FILES_MAX = 1_024  # open files of one worker
 RECEIPTS_PER_GROUP_MAX = 100  # one signature covers this many results
 RECEIPT_DELAY_SECONDS = 0.005  # how long a result may wait for others to be signed with it
 ERROR_TEXT_CHARS_MAX = 2_000  # what a tool may say about its failure; it is text of a stranger
+RUNS_GIVEN_UP_KEPT = 4_096  # runs that a host lets nothing start for; what comes late comes within moments
 DISPATCHES_PER_HOST_MAX = 256  # dispatches in flight; each holds its argument bytes in memory
 REQUESTS_PER_CONNECTION_MAX = 256  # under way at once on one connection; further ones wait in the kernel
 FINGERPRINTS_PER_RECEIPT_MAX = 200  # sources that one call reads; more would crowd out other receipts

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -116,24 +118,46 @@ def test_two_runs_at_once_are_both_under_way(runtime: RuntimeHome):
     assert ended[0].result["plan_digest"] == ended[1].result["plan_digest"]
 
 
+@contextmanager
+def ended_within(worker: int, seconds: float) -> Iterator[None]:
+    """A process that runs before the block has ended after it, or soon does."""
+    watch = os.pidfd_open(worker)
+    try:
+        yield
+        assert select.select([watch], [], [], seconds)[0], "the tool runs on"
+    finally:
+        os.close(watch)
+
+
 def test_a_cancelled_run_stops_what_runs(runtime: RuntimeHome):
     """The worker of a read is killed: its file is closed although nobody lets it go on."""
     with holding(runtime.root / "tests" / "holding") as held:
         held.hold("left")
         command = runtime.begin("run", str(PACKAGE), "look around", "--json")
         held.arrived()
-        worker = held.holder("left")
-        run_id = next(one["run_id"] for one in runtime.json("runs")["runs"] if one["phase"] == "RUNNING")
-        assert runtime.duly("cancel", run_id, "--reason", "a test").code == 0
+        with ended_within(held.holder("left"), GONE_SECONDS_MAX):
+            run_id = next(one["run_id"] for one in runtime.json("runs")["runs"] if one["phase"] == "RUNNING")
+            assert runtime.duly("cancel", run_id, "--reason", "a test").code == 0
         outcome = runtime.finish(command)
         assert (outcome.code, outcome.result["phase"]) == (5, "CANCELLED")
-        try:
-            watch = os.pidfd_open(worker)
-            assert select.select([watch], [], [], GONE_SECONDS_MAX)[0], "the tool runs on"
-            os.close(watch)
-        except ProcessLookupError:
-            pass  # killed and gone already
     assert runtime.duly("cancel", run_id).code == 8
+
+
+def test_a_cancel_reaches_an_effect_too(runtime: RuntimeHome):
+    """The worker of a write is killed, whatever its deadline; what it may have done is said, not guessed."""
+    with holding(runtime.root / "tests" / "holding") as held:
+        run_id = runtime.ask(PACKAGE, "note it").result["run_id"]
+        assert runtime.duly("approve", run_id, "--json").result["needs"]["approval"] == "step"
+        held.hold("note")
+        command = runtime.begin("approve", run_id, "--json")
+        held.arrived()
+        with ended_within(held.holder("note"), GONE_SECONDS_MAX):
+            assert runtime.duly("cancel", run_id).code == 0
+        outcome = runtime.finish(command)
+    assert (outcome.code, outcome.result["phase"]) == (5, "CANCELLED")
+    assert "nobody can say whether it happened" in runtime.duly("show", run_id).out.replace(
+        "\n          ", " "
+    )
 
 
 def test_status_lists_every_actor_and_host_with_its_memory(runtime: RuntimeHome):

@@ -319,6 +319,20 @@ def test_cancelling_leaves_an_effect_to_its_end_unless_forced(world):
     assert (ran.receipt.outcome, ran.code) == ("unknown", "tool.cancelled")
 
 
+def test_nothing_of_a_run_that_was_given_up_starts_any_more(world):
+    """A dispatch that was still on its way when its run was cancelled comes after the cancel."""
+
+    async def run():
+        async with world.client() as client:
+            granted = [world.grant("shed.send"), world.grant("shed.send", run_id="run-2")]
+            await client.cancel("run-1", force=True)
+            return [(await world.run(client, [one], **_full(world, "shed.send")(one)))[0] for one in granted]
+
+    late, other = asyncio.run(run())
+    assert (late.code, late.receipt.outcome) == ("grant.run_ended", "error")
+    assert other.code == "mandate.other_run"  # judged as ever: what it lacks is its own warrant
+
+
 def test_a_second_write_host_over_the_same_state_is_refused(world):
     second = HostWorld("write")
     second.config = second.config.model_copy(update={"state": world.config.state})
