@@ -139,10 +139,9 @@ def _model_host(installation: Installation, role: ModelRole, environment: Mappin
     )
     return ChildSpec(
         f"model host {role}",
-        [sys.executable, "-P", "-m", "duly.hosts.models.server", "{config_fd}", "{parent}", "{ready_fd}"],
+        [sys.executable, "-P", "-m", "duly.hosts.models.server", "{config_fd}", "{parent}"],
         confinement.clean_environment(str(installation.home)),
-        handed=config.encode(),
-        ready_seconds_max=HOST_STARTS_SECONDS_MAX,
+        handed=config.encode(),  # nothing waits for it to be ready: the runtime takes longer to start than it does
     )
 
 

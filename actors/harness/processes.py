@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.hosts.client import HostClient
+from duly.hosts.models.client import ModelHostClient
 from duly.protocol.wire.errors import DulyError
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -48,6 +49,22 @@ async def hosts(clients: dict[str, HostClient]) -> list[dict[str, Any]]:
             found.append(
                 {"role": f"host {name}", "pid": 0, "rss_bytes": None, "pss_bytes": None, "error": error.code}
             )
+    return found
+
+
+async def model_hosts(sockets: dict[str, Path]) -> list[dict[str, Any]]:
+    """The model hosts of this node, by role; one that does not answer is listed without a process."""
+    found = []
+    for role, path in sockets.items():
+        client = ModelHostClient(path)
+        try:
+            found.append(line(f"host {role}", int((await client.hello())["pid"])))
+        except DulyError as error:
+            found.append(
+                {"role": f"host {role}", "pid": 0, "rss_bytes": None, "pss_bytes": None, "error": error.code}
+            )
+        finally:
+            await client.close()
     return found
 
 

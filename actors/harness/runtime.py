@@ -219,6 +219,9 @@ class HarnessRuntime:
         """Everything that ``duly status`` shows."""
         lines = [processes.line("supervisor", self._settings.supervisor)]
         lines += await processes.hosts(self._hosts)
+        lines += await processes.model_hosts(
+            {role: self._settings.host_socket(f"model-{role}") for role in ("planner", "critic")}
+        )
         lines += [processes.line(one["role"], one["pid"], name=one["name"]) for one in await self._actors()]
         lines.append(processes.line("Harness", os.getpid(), name="harness"))
         lines += processes.others(self._settings.supervisor, {one["pid"] for one in lines})
