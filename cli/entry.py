@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from . import exit_codes
 
 INTERRUPTED = 130
+NOBODY_READS = 141  # what a shell says of a program that SIGPIPE ended
 FOLLOWING = ("run", "approve", "reject", "answer", "edit", "guide", "amend", "resume")
 
 
@@ -29,20 +30,22 @@ class Plain:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (the process's own, if none is given) and gives the exit code."""
-    from . import output
+    from . import output, standard_streams
 
-    output.prepare()
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = without_debug(given)
     try:
+        standard_streams.open_all()
+        output.prepare()
         return _run(given)
     except KeyboardInterrupt:
         print("\nduly: stopped.", file=sys.stderr)
         return exit_codes.PHASES["CANCELLED"] if given[:1] and given[0] in FOLLOWING else INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output left (`duly show | head`): nothing is wrong, and nothing more can be said.
+        # The reader of our output left (`duly show | head`): nothing is wrong, and nothing more can be said. A command
+        # that followed a run saw no end of it, so its code is none of a phase.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_codes.DONE
+        return NOBODY_READS if given[:1] and given[0] in FOLLOWING else exit_codes.DONE
     except Exception as error:  # noqa: BLE001 - the one place where everything unexpected becomes a sentence
         return output.fail(error, debug=debug)
 
@@ -110,6 +113,12 @@ def _typer(arguments: list[str]) -> int:
     command: Callable[..., object] = get_command(app).main
     try:
         code = command(arguments, prog_name="duly", standalone_mode=False)
+    except SystemExit as ended:
+        # Typer ends the process by itself where nobody reads its output, and keeps the error that says so.
+        if isinstance(ended.__context__, BrokenPipeError):
+            sys.stdout = sys.__stdout__
+            raise ended.__context__ from None
+        raise
     except Exception as error:
         # Typer carries its own copy of click under a private name; its usage errors are known by what they can do.
         told = getattr(error, "format_message", None)
