@@ -15,6 +15,7 @@ from duly.protocol.wire import canon
 from duly.protocol.wire.errors import Fault, PlanError, WireError
 from duly.protocol.wire.limits import FRAME_BYTES_MAX
 
+KEY_SHOWN_MAX = 60
 _NOT_EDITED = ("plan_id", "version", "origin", "provenance")
 
 
@@ -91,12 +92,24 @@ def _tree(path: Path, data: bytes) -> tuple[dict[str, Any], Places]:
             raise PlanError("plan.file", first.message, place=first.path, faults=places.faults)
         return tree, places
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        value = json.loads(data, object_pairs_hook=_once)
+    except RecursionError:
+        raise PlanError("plan.file", "The plan is nested too deeply.", place=str(path)) from None
+    except ValueError as error:
         raise PlanError("plan.file", f"The plan is not JSON: {error}.", place=str(path)) from None
     if not isinstance(value, dict):
         raise PlanError("plan.file", "A plan is a map with the field steps.", place=str(path))
     return value, Places(str(path))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A map of JSON. A key that stands twice would let one reader see another plan than the next."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:KEY_SHOWN_MAX]!r} stands twice")
+        found[key] = value
+    return found
 
 
 def _plan(data: dict[str, Any], places: Places) -> Plan:

@@ -13,6 +13,15 @@ import yaml
 from ..wire.limits import DEPTH_MAX, PACKAGE_FILE_BYTES_MAX
 from .places import Path, Places
 
+_FORBIDDEN = (yaml.AnchorToken, yaml.AliasToken, yaml.TagToken)
+_OPENING = (
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+)
+_CLOSING = (yaml.BlockEndToken, yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken)
+
 
 def read(data: bytes, place: str) -> tuple[dict[str, Any], Places]:
     """The map in ``data`` and its places. Where the places hold faults already, the tree is not to be used."""
@@ -32,10 +41,8 @@ def _compose(data: bytes, places: Places) -> yaml.MappingNode | None:
         return None
     try:
         text = data.decode("utf-8")
-        for token in yaml.scan(text, Loader=yaml.SafeLoader):
-            if isinstance(token, yaml.AnchorToken | yaml.AliasToken | yaml.TagToken):
-                _at_line(places, token.start_mark.line, "Anchors, aliases and tags are not read here.")
-                return None
+        if not _is_plain(text, places):
+            return None
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
         places.add((), "package.yaml", f"The file is not UTF-8 (byte {error.start}).")
@@ -51,6 +58,21 @@ def _compose(data: bytes, places: Places) -> yaml.MappingNode | None:
             return node
         _at_line(places, 0, "The file must hold a map of fields.")
     return None
+
+
+def _is_plain(text: str, places: Places) -> bool:
+    """Whether neither tags nor anchors nor deep nests stand in a text. Judged token by token: the time to read on grows
+    with the square of the depth."""
+    depth = 0
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        if isinstance(token, _FORBIDDEN):
+            _at_line(places, token.start_mark.line, "Anchors, aliases and tags are not read here.")
+            return False
+        depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+        if depth > DEPTH_MAX + 1:
+            _at_line(places, token.start_mark.line, "This is nested too deeply.")
+            return False
+    return True
 
 
 def _at_line(places: Places, line: int, message: str) -> None:
