@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,8 +13,7 @@ from duly.protocol.wire.errors import Fault, ModelError, WireError
 from duly.protocol.wire.limits import FRAME_BYTES_MAX, MODEL_JSON_STARTS_MAX
 
 _CODE = "model.bad_answer"
-_FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n(.*?)```", re.S)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S | re.I)
+_THOUGHT_ENDS = ("</think>", "</thinking>")
 _FAULTS_MAX = 50
 _NOTHING = object()
 
@@ -72,8 +70,11 @@ def _faults_of(value: Any, schema: dict[str, Any]) -> list[Fault]:
 
 def _values(text: str, calls: Sequence[str]) -> Iterator[Any]:
     """Candidates, the likeliest first."""
-    plain = _THOUGHT.sub("", text)
-    for candidate in (plain, *_FENCE.findall(plain)):
+    plain = text
+    for end in _THOUGHT_ENDS:  # what a model thinks stands before what it says
+        plain = plain.rpartition(end)[2]
+    fenced = (part.partition("\n")[2] for part in plain.split("```", 2 * MODEL_JSON_STARTS_MAX)[1::2])
+    for candidate in (plain, *fenced):
         value = _parsed(candidate)
         if value is not _NOTHING:
             yield value
