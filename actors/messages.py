@@ -12,6 +12,9 @@ from pydantic import Field
 
 from duly.protocol.wire.model import Model
 
+from .model_messages import AskArguments, AskReason, AskTurn, ModelAnswered, ModelNamed, NameModel
+from .model_terms import ModelTerms, UseTold
+
 
 class Failed(Model):
     """The reply in place of any other: an error as data."""
@@ -29,7 +32,10 @@ class AskBinding(Model):
 
 
 class AskDraft(Model):
-    """To the planner. Blob 0 is the catalogue, blob 1 the descriptors."""
+    """To the planner. Blob 0 is the catalogue, blob 1 the descriptors.
+
+    With ``terms`` a model makes the plan, within ``left`` of the budget and ``scope`` of the mandate.
+    """
 
     package: str
     agent: str
@@ -42,6 +48,9 @@ class AskDraft(Model):
     reason: str
     exclude: list[str] = Field(default_factory=list)
     guidance: list[str] = Field(default_factory=list)
+    left: dict[str, int] = Field(default_factory=dict)
+    scope: dict[str, Any] | None = None
+    terms: ModelTerms | None = None
 
 
 class BindingFound(Model):
@@ -49,12 +58,13 @@ class BindingFound(Model):
 
 
 class PlanDrafted(Model):
-    """Blob 0 is the plan, where there is one."""
+    """Blob 0 is the plan, where there is one. ``uses`` are the calls of a model that it took."""
 
     playbook: str = ""
     question: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     has_plan: bool = False
+    uses: list[UseTold] = Field(default_factory=list)
 
 
 class GrantedCall(Model):
@@ -164,7 +174,8 @@ class GrantedRead(Model):
 
 
 class AskJudgement(Model):
-    """To the verifier: judge. Its reads come granted; blob 0 is the plan, blob 1 the descriptors.
+    """To the verifier: judge. Its reads come granted; blob 0 is the plan, blob 1 the descriptors. With ``terms`` the critic
+    is asked too.
 
     Of the ``stated`` steps only a person says that they happened: they have no output, and can be read back all the same.
     """
@@ -176,15 +187,18 @@ class AskJudgement(Model):
     stated: list[str] = Field(default_factory=list)
     grants: bytes | None = None
     reads: list[GrantedRead] = Field(default_factory=list)
+    withheld: list[str] = Field(default_factory=list)
+    terms: ModelTerms | None = None
 
 
 class JudgementGiven(Model):
-    """``rows`` is what the verifier's reads scanned."""
+    """``rows`` is what the verifier's reads scanned, ``uses`` the critic's calls."""
 
     outcome: Literal["pass", "fail", "inconclusive"]
     reason: str
     checks: list[dict[str, Any]]
     rows: int = 0
+    uses: list[UseTold] = Field(default_factory=list)
 
 
 class LookUp(Model):
@@ -243,6 +257,12 @@ KINDS: dict[str, type[Model]] = {
     "plan.bound": BindingFound,
     "plan.draft": AskDraft,
     "plan.drafted": PlanDrafted,
+    "model.name": NameModel,
+    "model.named": ModelNamed,
+    "model.arguments": AskArguments,
+    "model.reason": AskReason,
+    "model.turn": AskTurn,
+    "model.answered": ModelAnswered,
     "calls.run": RunCalls,
     "calls.ran": CallsRan,
     "calls.cancel": CancelRun,

@@ -58,6 +58,8 @@ class Used:
     use: ModelUse
     request: bytes
     response: bytes
+    call: str = ""  # the digest of what was asked
+    value: Any = None
 
 
 class Session:
@@ -84,6 +86,7 @@ class Session:
         self._mandate = mandate
         self._tokens_max = tokens_max
         self._sleep = sleep
+        self._asked = ""
         self._random = random.Random(seed)
 
     @property
@@ -113,7 +116,7 @@ class Session:
                     raise
                 error = _host_away(fault)
             else:
-                self.uses.append(Used(answer.use, answer.request, answer.response))
+                self.uses.append(Used(answer.use, answer.request, answer.response, self._asked, answer.value))
                 error = answer.error
                 if error is None:
                     return answer.value
@@ -148,6 +151,7 @@ class Session:
             tokens_max=left,
             seconds_max=MODEL_SECONDS_MAX,
         )
+        self._asked = call.digest()
         return await self._asks.ask(self._package, self._run_id, call, self._mandate)
 
     def _pause(self, error: DulyError, tries: int) -> float | None:

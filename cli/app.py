@@ -126,6 +126,10 @@ def run(
     from_run: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Continue a run that ended short of its end.")
     ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option("--replay", metavar="RUN", help="Run it again with its models' recorded answers."),
+    ] = None,
     which: Which = None,
     inputs: Input = None,
     plan_file: PlanFile = None,
@@ -155,6 +159,7 @@ def run(
 
         duly run examples/flights "Why did arrivals get worse in June?"
         duly run --from r4k2m9qxw7
+        duly run --replay r4k2m9qxw7
     """
     from . import run as command
     from .records import home_of
@@ -173,7 +178,7 @@ def run(
         "gate": gate,
         "schedule": schedule,
     }
-    return command.run(home_of(home), command.wished(home_of(home), from_run, agent, request, given))
+    return command.run(home_of(home), command.wished(home_of(home), from_run, agent, request, given, replay))
 
 
 @app.command()

@@ -4,6 +4,7 @@ others are given, and with every result of it that still holds."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duly.protocol.machine.phases import Phase
@@ -47,6 +48,18 @@ def continued(
     request = _request(earlier.request, wish.request, text)
     return command.Asked(
         wish.package, request, order, wish.plan, wish.yes, wish.detach, wish.json, continues=earlier
+    )
+
+
+def replayed(home: Home, name: str, given: Mapping[str, Any]) -> Asked:
+    """The wish to run a request again with the recorded answers of its models: the same words, snapshot and settings."""
+    from . import run as command
+
+    earlier = run_recorded(home, name)
+    wish = command.asked(earlier.mandate.package, earlier.request.text, **given)
+    order = replace(order_after(earlier, wish.order), from_run=None)
+    return command.Asked(
+        wish.package, earlier.request, order, wish.plan, wish.yes, wish.detach, wish.json, replays=earlier
     )
 
 

@@ -50,6 +50,7 @@ class Opened:
     default_agent: str
     descriptors: Mapping[str, Descriptor]
     scope: Scope
+    has_model: bool = False
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Opened:
@@ -63,6 +64,7 @@ class Opened:
             scope=Scope.from_data(
                 answer["scope"], error=RuntimeFault, code="runtime.bad_answer", what="The scope"
             ),
+            has_model=bool(answer.get("has_model")),
         )
 
     def agent(self, name: str | None) -> AgentSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from json import dumps as to_json
 from typing import Any
 
@@ -14,7 +15,7 @@ from duly.protocol.plan.route import THRESHOLD
 from duly.protocol.wire.errors import ModelError, PlanError, RunError
 from duly.storage.home import Home
 
-from . import exit_codes
+from . import exit_codes, mandate, person
 from .layout import bold, labelled, paragraph, table
 from .mandate import Opened
 from .output import emit, say
@@ -64,7 +65,11 @@ def plan(home: Home, wish: Asked, *, full: bool = False) -> int:
     with opened(home) as door:
         package = open_package(door, home, wish.package)
         agent = package.agent(wish.order.agent)
-        answer = door.call("draft", package=package.digest, agent=agent.name, **wish.request.to_data())
+        fields: dict[str, Any] = wish.request.to_data()
+        if package.has_model:  # asking it takes tokens, which a person signs for
+            order = mandate.draft(package, wish.request, replace(wish.order, agent=agent.name), None)
+            fields["mandate"] = order.sign(person.key_of(home)())
+        answer = door.call("draft", package=package.digest, agent=agent.name, **fields)
     data, question = answer.get("plan"), answer.get("question")
     if wish.json:
         emit({"plan": data, "question": question, "digest": _digest(data)})

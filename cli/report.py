@@ -33,6 +33,14 @@ VERDICTS = {
 }
 
 
+def answer_lines(answer: Any) -> list[str]:
+    """What a model answered in a direct run, and that nobody checked it."""
+    if not answer:
+        return []
+    text = [line for row in str(answer).splitlines() for line in (paragraph(row, "  | ", "  | ") or ["  |"])]
+    return ["", bold("ANSWER OF THE MODEL (nobody checked it)"), *text]
+
+
 def report_lines(report: Mapping[str, Any] | None, *, queries: bool = False) -> list[str]:
     """The statements by kind, each with its evidence level; then the queries behind them."""
     statements = list((report or {}).get("statements") or ())

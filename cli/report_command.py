@@ -12,7 +12,7 @@ from duly.storage.home import Home
 from . import exit_codes
 from .layout import bold, count, labelled, moment, paragraph, table
 from .output import emit, say
-from .report import ending_lines, report_lines
+from .report import answer_lines, ending_lines, report_lines
 from .report_dossier import Dossier, gathered
 from .show import check_lines
 
@@ -68,6 +68,7 @@ def text_lines(dossier: Dossier) -> list[str]:
         *labelled("begun", moment(run.submitted_ms)),
     ]
     lines += report_lines(dossier.report, queries=True)
+    lines += answer_lines(dossier.run.answer)
     lines += _contribution_lines(dossier)
     lines += _check_lines(dossier)
     if dossier.approvals:

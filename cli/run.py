@@ -17,7 +17,7 @@ from duly.protocol.wire.errors import DulyError, PlanError, RequestError, Storag
 from duly.storage.home import Home
 
 from . import exit_codes, follow, mandate, options, person
-from .continuation import check_same_package, continued
+from .continuation import check_same_package, continued, replayed
 from .layout import labelled, paragraph
 from .mandate import Order
 from .output import emit, fail, note, say
@@ -41,6 +41,7 @@ class Asked:
     detach: bool = False
     json: bool = False
     continues: Run | None = None
+    replays: Run | None = None
 
 
 def asked(
@@ -65,9 +66,22 @@ def asked(
 
 
 def wished(
-    home: Home, from_run: str | None, package: str | None, text: str | None, given: Mapping[str, Any]
+    home: Home,
+    from_run: str | None,
+    package: str | None,
+    text: str | None,
+    given: Mapping[str, Any],
+    replay: str | None = None,
 ) -> Asked:
-    """What a command line of ``run`` asks for, with or without ``--from``. ``given`` is what ``asked`` takes."""
+    """What a command line of ``run`` asks for, with or without ``--from`` or ``--replay``. ``given`` is what ``asked``
+    takes."""
+    if replay is not None:
+        if from_run or package or text:
+            raise RequestError(
+                "request.usage",
+                "--replay takes request and package from the run that it names, and nothing else.",
+            )
+        return replayed(home, replay, given)
     if from_run is not None:
         return continued(home, from_run, package, text, given)
     if package is None or text is None:
@@ -88,8 +102,9 @@ def run(home: Home, wish: Asked) -> int:
     """Runs a request; the exit code says how it stopped."""
     with opened(home) as door:
         package = open_package(door, home, wish.package)
-    if wish.continues is not None:
-        check_same_package(home, wish.continues, package)
+    earlier = wish.continues or wish.replays
+    if earlier is not None:
+        check_same_package(home, earlier, package)
     order = mandate.draft(package, wish.request, wish.order, wish.plan)
     screen: Screen = JsonScreen() if wish.json else text_screen(home, order.run_id, order.budget)
     if not wish.json:
@@ -101,9 +116,15 @@ def run(home: Home, wish: Asked) -> int:
                     "from", f"{wish.continues.run_id}, {wish.continues.phase}; what still holds is used again"
                 )
             )
+        if wish.replays is not None:
+            say(
+                labelled("replay", f"{wish.replays.run_id}; no model is asked, its recorded answers are used")
+            )
     authority_lines(order, json=wish.json)
     follower = follow.Follower(home, order.run_id, screen, person.key_of(home), _decider(wish))
     fields = submission(order, follower.key(), wish.request, wish.plan)
+    if wish.replays is not None:
+        fields["replay_of"] = wish.replays.run_id
     if wish.detach:
         return _detached(home, order.run_id, fields, json=wish.json)
     result = follower.request("submit", **fields)

@@ -11,7 +11,7 @@ from .gate import WaitingGate
 from .layout import labelled, paragraph
 from .output import emit, note, say
 from .progress import Progress
-from .report import ending_lines, report_lines
+from .report import answer_lines, ending_lines, report_lines
 
 
 class Screen(Protocol):
@@ -87,7 +87,7 @@ class TextScreen:
         self._progress.wipe()
         run_id = result["run_id"]
         if not str(result["phase"]).startswith("WAITING"):  # what was not verified is no report yet
-            say(report_lines(result.get("report")))
+            say([*report_lines(result.get("report")), *answer_lines(result.get("answer"))])
         say(ending_lines(result))
         lines = []
         if result["phase"] == "WAITING_INPUT":

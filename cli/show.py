@@ -16,7 +16,7 @@ from . import exit_codes
 from .layout import bold, labelled, moment, paragraph, table
 from .output import emit, say
 from .records import Records
-from .report import ending_lines, report_lines
+from .report import answer_lines, ending_lines, report_lines
 from .step_page import check_lines as check_lines
 from .step_page import show_step
 from .timeline import Span, timeline_lines
@@ -74,6 +74,7 @@ def run_lines(
         lines += ["", bold("WHEN EACH STEP RAN"), *timeline_lines(spans)]
     if not run.phase.waits:  # what was not verified is no report yet
         lines += report_lines(result.get("report"), queries=queries)
+        lines += answer_lines(run.answer)
     lines += check_lines(run.checks)
     lines += ending_lines(result)
     lines += trusted_lines(run, result.get("trusted_artifacts") or ())

@@ -23,6 +23,7 @@ from .packages import Packages
 from .people import People
 from .preview import Preview
 from .submission import Submission
+from .thinker import Thinker
 
 Answer = Mapping[str, Any]
 
@@ -46,6 +47,7 @@ class Desk:
         packages: Packages,
         submission: Submission,
         preview: Preview,
+        thinker: Thinker,
         record: Record,
         caller: Caller,
         clock: Clock,
@@ -59,6 +61,7 @@ class Desk:
         self._packages = packages
         self._submission = submission
         self._preview = preview
+        self._thinker = thinker
         self._record = record
         self._caller = caller
         self._clock = clock
@@ -115,7 +118,7 @@ class Desk:
             "default_agent": agents[0].name,
             "descriptors": {name: one.to_data() for name, one in opened.descriptors.items()},
             "scope": opened.scope().to_data(),
-            "has_model": False,
+            "has_model": bool(await self._thinker.model_of("planner", opened.digest)),
             "last": True,
         }
 

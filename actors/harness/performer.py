@@ -35,12 +35,14 @@ from ..messages import (
     PlanDrafted,
     StoreEntry,
 )
+from ..model_terms import heard
 from .again import again, once
 from .clock import Clock
 from .dispatcher import Dispatcher
 from .grants import Signer
 from .packages import Packages
 from .questions import Questions
+from .thinker import Thinker
 from .verification import Verification
 
 Make = Callable[[int, str], Stimulus]
@@ -59,6 +61,7 @@ class Performer:
         dispatcher: Dispatcher,
         verification: Verification,
         questions: Questions,
+        thinker: Thinker,
     ) -> None:
         self._caller = caller
         self._clock = clock
@@ -67,6 +70,7 @@ class Performer:
         self._dispatcher = dispatcher
         self._verification = verification
         self._questions = questions
+        self._thinker = thinker
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[tuple[str, ...], asyncio.TimerHandle] = {}
         self.post: Post = lambda run_id, make: None
@@ -103,6 +107,12 @@ class Performer:
                 await self._answer(run, order, self._look_up(run, order))
             case effects.Draft():
                 await self._answer(run, order, self._draft(run, order))
+            case effects.FillArguments():
+                await self._answer(run, order, self._thinker.fill(run, order))
+            case effects.Reason():
+                await self._answer(run, order, self._thinker.reason(run, order))
+            case effects.TakeTurn():
+                await self._answer(run, order, self._thinker.turn(run, order))
             case effects.Dispatch():
                 await self._dispatcher.run(run, order, self.post)
             case effects.Probe():
@@ -150,6 +160,9 @@ class Performer:
         async def ask() -> Make:
             opened = await self._packages.get(run.mandate.package)
             marks = dict(opened.fingerprints)
+            descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
+            given = [opened.catalogue, descriptors]
+            terms = self._thinker.terms(run, order.tokens_max, given, str(order.key)) if order.model else None
             body = AskDraft(
                 package=run.mandate.package,
                 agent=run.agent.name,
@@ -162,10 +175,12 @@ class Performer:
                 reason=order.reason,
                 exclude=list(order.exclude),
                 guidance=list(order.guidance),
+                left=dict(order.left),
+                scope=run.mandate.scope.to_data(),
+                terms=terms,
             )
-            descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
             reply, blobs = await self._caller.ask(
-                "planner", body, PlanDrafted, blobs=[opened.catalogue, descriptors], run_id=run.run_id
+                "planner", body, PlanDrafted, blobs=given, run_id=run.run_id
             )
             return _drafted(reply, blobs, marks)
 
@@ -216,15 +231,19 @@ class Performer:
         await self._caller.ask("plan_cache", body, Done, run_id=run.run_id)
 
     async def _cancel(self, run: Run) -> None:
-        """Tells every executor; one that is away runs nothing that it could end."""
+        """Tells every executor, and whoever may have a model at work; one that is away runs nothing that it could end."""
         body = CancelRun(run_id=run.run_id, ended=run.phase.ended)
-        told = (
+        told = [
             self._caller.ask("executor", body, Done, index=index, run_id=run.run_id)
             for index in range(self._caller.count("executor"))
-        )
+        ]
+        if run.has_model:
+            told.append(self._caller.ask("planner", body, Done, run_id=run.run_id))
+        if run.has_critic:
+            told.append(self._caller.ask("verifier", body, Done, run_id=run.run_id))
         for problem in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(problem, BaseException):
-                log.warning("an executor did not cancel run %s: %s", run.run_id, problem)
+                log.warning("somebody did not cancel run %s: %s", run.run_id, problem)
 
     def _wake(self, run: Run, order: effects.Wake) -> None:
         """Sets a timer; one of the same key is set anew. A timer that nobody needs any more changes nothing."""
@@ -264,4 +283,5 @@ def _drafted(reply: PlanDrafted, blobs: list[bytes], marks: dict[str, str]) -> M
         fingerprints=marks,
         question=Question.model_validate(reply.question) if reply.question else None,
         error=error_from_data(reply.error) if reply.error else None,
+        uses=heard(reply.uses, blobs),
     )

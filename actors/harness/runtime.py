@@ -13,7 +13,7 @@ from duly.hosts.admission import EpochStatement
 from duly.hosts.client import HostClient
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed
+from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed, Used
 from duly.protocol.wire.errors import DulyError, RunError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
@@ -29,7 +29,7 @@ from .clock import SystemClock
 from .core import HarnessCore
 from .desk import Desk
 from .dispatcher import Dispatcher
-from .earlier import kept_results
+from .earlier import kept_results, recorded_calls
 from .followers import Followers
 from .front_door import FrontDoor
 from .grants import HostKeys, ReceiptReader, Signer
@@ -44,6 +44,7 @@ from .recorder import Recorder
 from .settler import Settler, effects_under_way
 from .spread import Spread
 from .submission import Submission
+from .thinker import Thinker
 from .verification import Verification
 
 log = logging.getLogger("duly")
@@ -74,6 +75,8 @@ class HarnessRuntime:
         self._packages = Packages(store, self._caller, reads, spread, settings.node)
         self._settler = Settler(self._caller, self._signer, reader, clock, settings.node)
         self._followers = Followers()
+        thinker = Thinker(self._caller, self._recordings)
+        self._thinker = thinker
         self._performer = Performer(
             caller=self._caller,
             clock=clock,
@@ -88,8 +91,9 @@ class HarnessRuntime:
                 self._settler,
                 spread,
             ),
-            verification=Verification(self._caller, self._signer, self._packages),
+            verification=Verification(self._caller, self._signer, self._packages, thinker),
             questions=Questions(reads, self._packages),
+            thinker=thinker,
         )
         self.core = HarnessCore(
             recorder=self._recorder,
@@ -103,6 +107,7 @@ class HarnessRuntime:
         self._started_ms = clock.now_ms()
         self._tasks: list[asyncio.Task[None]] = []
         self._door: FrontDoor | None = None
+        self._record: JournalRecord | None = None
 
     async def start(self) -> None:
         """Takes an epoch, recovers every unfinished run, and only then opens the front door."""
@@ -112,6 +117,7 @@ class HarnessRuntime:
         verifier = VerifierKey.of(ORIGIN, self._keys.private(LOG_KEY))
         record = JournalRecord(JournalReader.open(self._settings.place.journal, [verifier]), self._artifacts)
         self._performer.verdict_seq = record.verdict_seq
+        self._record = record
         self._tasks.append(asyncio.create_task(self.core.work()))
         await self._recover(record)
         self._door = FrontDoor(self._desk(record))
@@ -196,8 +202,9 @@ class HarnessRuntime:
             core=self.core,
             followers=self._followers,
             packages=self._packages,
-            submission=Submission(self._packages, self._people, self._earlier(record)),
-            preview=Preview(self._caller, self._packages),
+            submission=Submission(self._packages, self._people, self._earlier(record), self._thinker),
+            preview=Preview(self._caller, self._packages, self._people, self._thinker),
+            thinker=self._thinker,
             record=record,
             caller=self._caller,
             clock=self._clock,
@@ -209,6 +216,11 @@ class HarnessRuntime:
 
     def _earlier(self, record: JournalRecord) -> Callable[[str], list[KeptResult]]:
         return lambda run_id: kept_results(record.load(run_id), self._artifacts)
+
+    def _recordings(self, run_id: str) -> list[Used]:
+        """The calls of models that an earlier run made."""
+        assert self._record is not None
+        return recorded_calls(self._record.history(run_id), self._artifacts)
 
     async def _try_again(self, run: Run) -> None:
         """A run that nothing could execute when this harness started is looked at once more."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.authority.mandate import Mandate
+from duly.protocol.authority.tiers import TIERS
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import Amended, KeptResult, Submitted
 from duly.protocol.plan.agent import BUDGET_NAMES
@@ -18,6 +19,7 @@ from duly.protocol.wire.ids import is_name
 
 from .packages import OpenPackage, Packages
 from .people import People
+from .thinker import Thinker
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class Order:
     submitter_name: str
     fingerprints: Mapping[str, str]
     kept: Sequence[KeptResult] = ()
+    has_model: bool = False
+    has_critic: bool = False
+    replay_of: str = ""
 
     def stimulus(self, now_ms: int, fresh: str, epoch: int) -> Submitted:
         agent = self.opened.package.agent(self.mandate.agent)
@@ -49,6 +54,9 @@ class Order:
             digests=self.opened.digests(),
             capabilities=self.opened.package.can_do(),
             policy=self.opened.package.manifest.policy,
+            has_model=self.has_model,
+            has_critic=self.has_critic,
+            replay_of=self.replay_of,
             epoch=epoch,
             plan=self.plan,
             submitter_name=self.submitter_name,
@@ -62,11 +70,16 @@ class Submission:
     """Judges submissions. ``people`` are those whose signatures count, ``earlier`` gives the results of an ended run."""
 
     def __init__(
-        self, packages: Packages, people: People, earlier: Callable[[str], Sequence[KeptResult]]
+        self,
+        packages: Packages,
+        people: People,
+        earlier: Callable[[str], Sequence[KeptResult]],
+        thinker: Thinker,
     ) -> None:
         self._packages = packages
         self._people = people
         self._earlier = earlier
+        self._thinker = thinker
 
     async def take(self, fields: Mapping[str, Any], now_ms: int) -> Order:
         """The order of a ``submit`` request. Raises what keeps it from being taken; nothing is kept of it then."""
@@ -77,6 +90,9 @@ class Submission:
         opened = await self._packages.get(mandate.package)
         _check_tools(mandate, opened)
         _check_budget(mandate.budget)
+        replay_of = str(fields.get("replay_of") or "")
+        if replay_of:
+            self._thinker.check_replay(replay_of)
         return Order(
             mandate=mandate,
             envelope=envelope,
@@ -87,6 +103,10 @@ class Submission:
             submitter_name=self._people.name(submitter),
             fingerprints=dict(opened.fingerprints),
             kept=self._earlier(mandate.from_run) if mandate.from_run else (),
+            has_model=bool(replay_of or await self._thinker.model_of("planner", opened.digest)),
+            has_critic=TIERS[mandate.tier].critic
+            and await self._thinker.has_critic(opened.digest, replay_of),
+            replay_of=replay_of,
         )
 
     async def amend(self, fields: Mapping[str, Any], run: Run, now_ms: int) -> Callable[[int, str], Amended]:

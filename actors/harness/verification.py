@@ -17,9 +17,11 @@ from duly.protocol.wire.limits import VERIFICATIONS_KEPT_MAX
 
 from ..caller import Caller
 from ..messages import AskJudgement, AskReads, GrantedRead, JudgementGiven, ReadsNamed, StepOutput
+from ..model_terms import heard
 from .again import again
 from .grants import Granted, Signer, Wanted
 from .packages import Packages
+from .thinker import Thinker, is_sensitive
 
 Make = Callable[[int, str], Stimulus]
 
@@ -35,10 +37,11 @@ class _Carried:
 
 
 class Verification:
-    def __init__(self, caller: Caller, signer: Signer, packages: Packages) -> None:
+    def __init__(self, caller: Caller, signer: Signer, packages: Packages, thinker: Thinker) -> None:
         self._caller = caller
         self._signer = signer
         self._packages = packages
+        self._thinker = thinker
         self._carried: dict[str, _Carried] = {}
 
     async def prepare(self, run: Run) -> Make:
@@ -71,7 +74,9 @@ class Verification:
         """The judgement, its reads granted one by one for the verifier's own host."""
 
         async def ask() -> Make:
-            reply = await self._judgement(run, order.reads, None, order.rows_max)
+            tokens_max = order.tokens_max if order.critic else None
+            reply, back = await self._judgement(run, order.reads, None, order.rows_max, tokens_max)
+            uses = heard(reply.uses, back)
             return lambda now, fresh: stimuli.Judged(
                 now_ms=now,
                 fresh=fresh,
@@ -79,6 +84,7 @@ class Verification:
                 reason=reply.reason,
                 checks=reply.checks,
                 rows=reply.rows,
+                uses=uses,
             )
 
         return await self._again(ask)
@@ -87,7 +93,7 @@ class Verification:
         """Schema, rules and recomputation of some steps, before something that writes depends on them."""
 
         async def ask() -> Make:
-            reply = await self._judgement(run, order.reads, list(order.step_ids), order.rows_max)
+            reply, _ = await self._judgement(run, order.reads, list(order.step_ids), order.rows_max)
             return lambda now, fresh: stimuli.ChecksReturned(
                 now_ms=now, fresh=fresh, checks=reply.checks, rows=reply.rows
             )
@@ -95,8 +101,14 @@ class Verification:
         return await self._again(ask, lambda error: _unchecked(order.step_ids, error))
 
     async def _judgement(
-        self, run: Run, reads: Sequence[dict[str, Any]], only: list[str] | None, rows_max: int
-    ) -> JudgementGiven:
+        self,
+        run: Run,
+        reads: Sequence[dict[str, Any]],
+        only: list[str] | None,
+        rows_max: int,
+        critic_tokens: int | None = None,
+    ) -> tuple[JudgementGiven, list[bytes]]:
+        """The verifier's answer and its blobs; with ``critic_tokens`` the critic is asked, for at most so many."""
         steps, blobs = self._outputs(run)
         granted = await self._grant(run, reads, rows_max) if reads else None
         named = []
@@ -107,6 +119,9 @@ class Verification:
                 GrantedRead(read_id=str(read["read_id"]), nonce=call.nonce, blob=start + call.blob)
                 for read, call in zip(reads, granted.calls, strict=True)
             ]
+        terms = None
+        if critic_tokens is not None:
+            terms = self._thinker.terms(run, critic_tokens, blobs, "critic")
         body = AskJudgement(
             package=run.mandate.package,
             steps=steps,
@@ -115,9 +130,10 @@ class Verification:
             stated=sorted(stated(run)),
             grants=granted.envelope if granted else None,
             reads=named,
+            withheld=[one.step_id for one in steps if is_sensitive(run, one.step_id)] if terms else [],
+            terms=terms,
         )
-        reply, _ = await self._caller.ask("verifier", body, JudgementGiven, blobs=blobs, run_id=run.run_id)
-        return reply
+        return await self._caller.ask("verifier", body, JudgementGiven, blobs=blobs, run_id=run.run_id)
 
     async def _grant(self, run: Run, reads: Sequence[dict[str, Any]], rows_max: int) -> Granted:
         descriptors = (await self._packages.get(run.mandate.package)).descriptors
@@ -157,7 +173,9 @@ class Verification:
         descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
         blobs = [run.plan.encoded(), descriptors]
         steps = []
-        for step in run.plan.steps:
+        for step in map(
+            run.step, [one.step_id for one in run.plan.steps]
+        ):  # with arguments that a model filled
             if run.steps[step.step_id].status not in DONE:
                 continue
             try:

@@ -39,7 +39,7 @@ class PlannerService:
         """The binding of a request. Blob 0 is the catalogue."""
         package = self.package(body.package)
         found = bind(
-            _request(body.request), package, _catalogue(blobs), package.agent(body.agent), body.answers
+            _request(body.request), package, catalogue_in(blobs), package.agent(body.agent), body.answers
         )
         return BindingFound(binding=found.to_data())
 
@@ -49,10 +49,10 @@ class PlannerService:
         agent = package.agent(body.agent)
         request = _request(body.request)
         binding = Binding.from_data(body.binding, error=WireError, code="wire.bad_body", what="The binding")
-        descriptors = _descriptors(blobs)
+        descriptors = descriptors_in(blobs)
         try:
             if body.guidance:
-                binding = guided(request, binding, package, _catalogue(blobs), agent, body.guidance)
+                binding = guided(request, binding, package, catalogue_in(blobs), agent, body.guidance)
             if binding.question is not None:
                 return PlanDrafted(question=binding.question.to_data()), []
             drafted = draft(
@@ -63,7 +63,7 @@ class PlannerService:
                 agent,
                 plan_id=body.plan_id,
                 version=body.version,
-                provenance=_provenance(body),
+                provenance=provenance_of(body),
                 exclude_playbooks=body.exclude,
                 mode=body.mode,
             )
@@ -95,12 +95,14 @@ def _blob(blobs: Sequence[bytes], index: int) -> Any:
     return canon.decode(blobs[index], bytes_max=ARTIFACT_BYTES_MAX)
 
 
-def _catalogue(blobs: Sequence[bytes]) -> Catalogue:
+def catalogue_in(blobs: Sequence[bytes]) -> Catalogue:
+    """The catalogue that came with a message, as blob 0."""
     data = _blob(blobs, 0)
     return Catalogue.from_data(data, error=WireError, code="wire.bad_body", what="The catalogue")
 
 
-def _descriptors(blobs: Sequence[bytes]) -> dict[str, Descriptor]:
+def descriptors_in(blobs: Sequence[bytes]) -> dict[str, Descriptor]:
+    """The descriptors that came with a message, as blob 1."""
     data = _blob(blobs, 1)
     if not isinstance(data, dict):
         raise WireError("wire.bad_body", "The descriptors are no map.")
@@ -110,7 +112,8 @@ def _descriptors(blobs: Sequence[bytes]) -> dict[str, Descriptor]:
     }
 
 
-def _provenance(body: AskDraft) -> Provenance:
+def provenance_of(body: AskDraft) -> Provenance:
+    """How the plan that is asked for comes to be."""
     if body.replan == 0:
         return Provenance()
     return Provenance(kind="replan", number=body.replan, reason=body.reason)

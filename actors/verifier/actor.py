@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from duly.hosts.client import HostClient
+from duly.hosts.models.client import ModelHostClient
 from duly.storage.packages import PackageStore
 
 from ..base import ServiceActor
 from ..service import Service
+from .critic_service import Critic
 from .service import VerifierService
 
 
@@ -15,4 +17,5 @@ class Verifier(ServiceActor):
 
     def make(self) -> Service:
         host = HostClient(self.settings.host_socket("verify"))
-        return VerifierService(PackageStore(self.settings.place.packages).get, host).service()
+        critic = ModelHostClient(self.settings.host_socket("model-critic"))
+        return VerifierService(PackageStore(self.settings.place.packages).get, host, Critic(critic)).service()

@@ -27,7 +27,9 @@ from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, PACKAGES_CACHED_MAX
 
 from ..host_calls import run_patiently
 from ..messages import AskJudgement, AskReads, JudgementGiven, ReadsNamed
+from ..model_terms import UseTold
 from ..service import Reply, Service
+from .critic_service import Critic
 from .recompute import TALLY_TOOL, Claim, compare, reads_for
 
 Loader = Callable[[str], Mapping[str, bytes]]
@@ -90,13 +92,15 @@ class Material:
 class VerifierService:
     """``host`` is the verifier's own read-only host; ``load`` gives the files of a package snapshot."""
 
-    def __init__(self, load: Loader, host: HostClient) -> None:
+    def __init__(self, load: Loader, host: HostClient, critic: Critic | None = None) -> None:
         self._load = load
         self._host = host
+        self._critic = critic
         self._packages: OrderedDict[str, Package] = OrderedDict()
 
     def service(self) -> Service:
-        return Service("verifier", {AskReads: self.reads, AskJudgement: self.judge})
+        handlers = self._critic.handlers() if self._critic is not None else {}
+        return Service("verifier", {AskReads: self.reads, AskJudgement: self.judge, **handlers})
 
     async def reads(self, body: AskReads, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The tallies and read-backs that a judgement needs; the harness grants them one by one."""
@@ -131,11 +135,16 @@ class VerifierService:
             if step.step_id not in backed
         ]
         outcome, reason = verdict.judge(found)
-        return Reply(
-            JudgementGiven(
-                outcome=outcome, reason=reason, checks=[check.to_data() for check in found], rows=rows
-            )
-        )
+        uses: list[UseTold] = []
+        back: list[bytes] = []
+        if outcome == "pass" and body.terms is not None and self._critic is not None:
+            # Asked last, and only of what passed: its word can lower a judgement, and never raise one.
+            said, uses, back = await self._critic.review(body, material.plan, material.outputs, found, blobs)
+            found.append(said)
+            outcome, reason = verdict.judge(found)
+        checks = [check.to_data() for check in found]
+        given = JudgementGiven(outcome=outcome, reason=reason, checks=checks, rows=rows, uses=uses)
+        return Reply(given, back)
 
     def _step_checks(self, material: Material, step: Step) -> list[Check]:
         """Schema and rules of the step's contract, and the rules that the package demands of its tool."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ..wire import canon
 from ..wire.ids import Digest
 from ..wire.limits import MODEL_MESSAGES_MAX, MODEL_TEXT_BYTES_MAX
 from ..wire.model import Model
@@ -41,6 +42,11 @@ class ModelCall(Model):
     json_schema: dict[str, Any]
     tokens_max: int = Field(ge=1)
     seconds_max: int = Field(ge=1, le=3_600)
+
+    def digest(self) -> Digest:
+        """What is asked, whatever it may take: by this a recorded answer is found again."""
+        asked = self.to_data()
+        return canon.digest("model_call", {name: asked[name] for name in asked if not name.endswith("_max")})
 
 
 class ModelUse(Model):

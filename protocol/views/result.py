@@ -15,7 +15,7 @@ from ..plan.plan import Plan
 def result_object(run: Run) -> dict[str, Any]:
     """Phase, verdict, reason, next owner, report, trusted artifacts, budget, and what a stopped run needs.
 
-    ``budget`` maps names to ``{limit, spent}`` in the unit of the limit (seconds, counts, millionths).
+    ``answer`` is what a model said in a direct run; nobody checked it. ``budget`` maps names to ``{limit, spent}`` in the unit of the limit (seconds, counts, millionths).
     """
     return {
         "run_id": run.run_id,
@@ -25,6 +25,7 @@ def result_object(run: Run) -> dict[str, Any]:
         "message": run.message,
         "next_owner": run.next_owner,
         "report": report_object(run),
+        "answer": run.answer or None,
         "trusted_artifacts": trusted(run),
         "plan_digest": run.plan_digest,
         "budget": {

@@ -36,8 +36,11 @@ from duly.actors.harness.recorder import Recorder
 from duly.actors.harness.settler import Settler, effects_under_way
 from duly.actors.harness.spread import Spread
 from duly.actors.harness.submission import Submission
+from duly.actors.harness.thinker import Thinker
 from duly.actors.harness.verification import Verification
 from duly.actors.messages import EpochTaken, TakeEpoch
+from duly.actors.planner.actor import planner_service
+from duly.actors.planner.service import PlannerService
 from duly.actors.service import Parcel, Service
 from duly.actors.verifier.service import VerifierService
 from duly.cli import gate
@@ -211,6 +214,19 @@ class InProcess:
         return [NODE]
 
 
+class NoModel:
+    """A model host that no setting names a model for."""
+
+    async def which(self, package: str) -> str:
+        return ""
+
+    async def cancel(self, run_id: str) -> int:
+        return 0
+
+    async def ask(self, package: str, run_id: str, call: Any, mandate: bytes) -> Any:
+        raise RuntimeFault("runtime.host_unreachable", "There is no model here.")
+
+
 class World:
     """The stores, the host and the person of one data directory. ``harness`` opens an incarnation of the harness."""
 
@@ -273,6 +289,7 @@ class Harness:
         public = public_bytes(signer_key)
         hosts: Any = {name: world.hosts[name] for name in ("read", "write", "verify")}
         services = {
+            "planner": planner_service(PlannerService(world.store.get), NoModel()),
             "audit_journal": journal_service(world.queue),
             "executor": ExecutorService(NODE, hosts, lambda: {key_id(public): public}, world.store).service(),
             "verifier": VerifierService(world.store.get, hosts["verify"]).service(),
@@ -286,14 +303,16 @@ class Harness:
         self.packages = Packages(world.store, self.caller, reads, spread, NODE)
         self.settler = Settler(self.caller, self.signer, reader, clock, NODE)
         followers = Followers()
+        thinker = Thinker(self.caller, lambda run_id: [])
         self.performer = Performer(
             caller=self.caller,
             clock=clock,
             signer=self.signer,
             packages=self.packages,
             dispatcher=Dispatcher(self.caller, self.signer, reader, clock, NODE, self.settler, spread),
-            verification=Verification(self.caller, self.signer, self.packages),
+            verification=Verification(self.caller, self.signer, self.packages, thinker),
             questions=Questions(reads, self.packages),
+            thinker=thinker,
         )
         self.gave_up: list[DulyError] = []
         self.recorder = Recorder(self.caller, world.artifacts)
@@ -311,8 +330,9 @@ class Harness:
             core=self.core,
             followers=followers,
             packages=self.packages,
-            submission=Submission(self.packages, people, lambda run_id: []),
-            preview=Preview(self.caller, self.packages),
+            submission=Submission(self.packages, people, lambda run_id: [], thinker),
+            preview=Preview(self.caller, self.packages, people, thinker),
+            thinker=thinker,
             record=self.record,
             caller=self.caller,
             clock=clock,

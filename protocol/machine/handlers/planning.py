@@ -112,7 +112,9 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
             playbook=binding.playbook or "",
             metric=binding.metric or "",
             # What failed is not looked up again: a replan needs another plan.
-            look_up=route.route == "orchestrated" and not set(run.replans) - {OBJECTIVE_CHANGED},
+            look_up=route.route == "orchestrated"
+            and not run.replay_of
+            and not set(run.replans) - {OBJECTIVE_CHANGED},
             reason=route.reason,
         )
     ]

@@ -1,0 +1,195 @@
+"""Has models asked: on which terms, with what, and how their word comes back as a stimulus.
+
+The planner asks its model, and the verifier its critic; the harness itself never does. What they were asked and what they
+answered comes back with every reply, failed ones too, so that the run's record and budget have it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from duly.protocol.authority.grant import arguments_digest
+from duly.protocol.machine import direct, effects, stimuli
+from duly.protocol.machine.run import Run
+from duly.protocol.machine.stimuli import StepOutcome, Stimulus, Used
+from duly.protocol.plan.plan import Step
+from duly.protocol.wire import canon
+from duly.protocol.wire.envelope import Role
+from duly.protocol.wire.errors import DulyError, ModelError, RunError, error_from_data
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, MODEL_TOKENS_DEFAULT
+from duly.protocol.wire.model import Model
+
+from ..caller import Caller
+from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered, ModelNamed, NameModel
+from ..model_terms import ModelTerms, heard, recorded
+from .again import again
+
+Make = Callable[[int, str], Stimulus]
+Recordings = Callable[[str], Sequence[Used]]
+log = logging.getLogger("duly")
+TRANSIENT = frozenset(("runtime.actor_lost",))
+
+
+class Thinker:
+    """``recordings`` gives the calls of models that an earlier run made, for a replay."""
+
+    def __init__(self, caller: Caller, recordings: Recordings) -> None:
+        self._caller = caller
+        self._recordings = recordings
+
+    async def model_of(self, role: Role, package: str) -> str:
+        """The model that a role would ask for a package, empty for none. Nobody there to say is none, too."""
+        try:
+            named, _ = await again(lambda: self._caller.ask(role, NameModel(package=package), ModelNamed))
+        except DulyError as error:
+            log.warning("the %s could not say which model it asks: %s", role, error)
+            return ""
+        return named.model
+
+    def check_replay(self, run_id: str) -> None:
+        """Raises ``RunError`` ``run.not_recorded`` for a run that asked no model, ``LogError`` for one whose record is
+        not whole."""
+        if not self._recordings(run_id):
+            raise RunError(
+                "run.not_recorded",
+                f"Run {run_id} asked no model, or there is no such run.",
+                hint="Run it again without --replay.",
+            )
+
+    async def has_critic(self, package: str, replay_of: str) -> bool:
+        """Whether there is a critic: a model of the critic's host, or one in the record that is replayed."""
+        if replay_of:
+            return any(one.use.purpose == "critic" for one in self._recordings(replay_of))
+        return bool(await self.model_of("verifier", package))
+
+    def terms(self, run: Run, tokens_max: int, blobs: list[bytes], seed: str = "") -> ModelTerms:
+        """The terms of one order. A replay's answers are appended to ``blobs``."""
+        replay = None
+        if run.replay_of:
+            replay = recorded(self._recordings(run.replay_of), blobs)
+        return ModelTerms(
+            run_id=run.run_id,
+            mandate=run.mandate_envelope,
+            tokens_max=tokens_max or MODEL_TOKENS_DEFAULT,
+            seed=int(arguments_digest([run.run_id, seed])[:8], 16),
+            replay=replay,
+        )
+
+    async def fill(self, run: Run, order: effects.FillArguments) -> Make:
+        """The open arguments of a step."""
+        step = run.step(order.step_id)
+        blobs = [canon.encode(dict(order.inputs))]
+        body = AskArguments(
+            package=run.mandate.package,
+            request=run.request.to_data(),
+            step=step.to_data(),
+            descriptor=run.descriptors[step.tool or ""].to_data(),
+            withheld=withheld(run, step),
+            terms=self.terms(run, order.tokens_max, blobs, str(order.key)),
+        )
+        value, error, uses = await self._asked(run, body, blobs)
+        return lambda now, fresh: stimuli.ArgumentsFilled(
+            now_ms=now, fresh=fresh, step_id=order.step_id, arguments=value, error=error, uses=uses
+        )
+
+    async def reason(self, run: Run, order: effects.Reason) -> Make:
+        """The output of a reason step, as the outcome of a call that no host made."""
+        step = run.step(order.step_id)
+        inputs = dict(order.inputs)
+        blobs = [canon.encode(inputs)]
+        body = AskReason(
+            package=run.mandate.package,
+            step=step.to_data(),
+            withheld=withheld(run, step),
+            terms=self.terms(run, order.tokens_max, blobs, str(order.key)),
+        )
+        value, error, uses = await self._asked(run, body, blobs)
+        outcome = StepOutcome(
+            step_id=order.step_id,
+            attempt=order.attempt,
+            wave=order.wave,
+            outcome="ok" if error is None else "error",
+            code=error.code if error else "",
+            message=error.message if error else "",
+            transient=error is not None and error.code in TRANSIENT,
+            output=None if error else canon.encode(value),
+            arguments=arguments_digest(inputs),
+            tokens=sum(one.use.tokens for one in uses),
+            cost=sum(one.use.cost for one in uses),
+            duration_us=sum(one.use.duration_ms for one in uses) * 1000,
+        )
+        return lambda now, fresh: stimuli.StepsReturned(
+            now_ms=now, fresh=fresh, outcomes=[outcome], uses=uses
+        )
+
+    async def turn(self, run: Run, order: effects.TakeTurn) -> Make:
+        """The next turn of a direct run."""
+        descriptors = canon.encode({name: one.to_data() for name, one in run.descriptors.items()})
+        turns = [_turn(run, one) for one in direct.turns(run)]
+        blobs = [descriptors, canon.encode(turns)]
+        body = AskTurn(
+            package=run.mandate.package,
+            agent=run.agent.name,
+            request=run.request.to_data(),
+            last=order.last,
+            terms=self.terms(run, order.tokens_max, blobs, str(order.key)),
+        )
+        value, error, uses = await self._asked(run, body, blobs)
+        said = value if isinstance(value, dict) else {}
+        return lambda now, fresh: stimuli.TurnAnswered(
+            now_ms=now,
+            fresh=fresh,
+            answer=said.get("answer"),
+            tool=said.get("tool", ""),
+            arguments=said.get("arguments", {}),
+            why=said.get("why", ""),
+            error=error,
+            uses=uses,
+        )
+
+    async def _asked(
+        self, run: Run, body: Model, blobs: list[bytes]
+    ) -> tuple[Any, DulyError | None, list[Used]]:
+        """The value of an answer, or what kept it from coming; and the calls that were made."""
+        try:
+            reply, back = await again(
+                lambda: self._caller.ask("planner", body, ModelAnswered, blobs=blobs, run_id=run.run_id)
+            )
+        except DulyError as error:
+            return None, error, []
+        uses = heard(reply.uses, back)
+        if reply.error is not None:
+            return None, error_from_data(reply.error), uses
+        if not back:
+            return None, ModelError("model.bad_answer", "The planner brought no value."), uses
+        return canon.decode(back[0], bytes_max=ARTIFACT_BYTES_MAX), None, uses
+
+
+def withheld(run: Run, step: Step) -> list[str]:
+    """The inputs of a step whose values no model may see."""
+    named = {**{name: name for name in step.depends_on}, **step.inputs.artifacts}
+    return sorted(name for name, source in named.items() if is_sensitive(run, source))
+
+
+def is_sensitive(run: Run, step_id: str) -> bool:
+    """Whether a step reads what is sensitive: its tool says so, or the policy of its sources."""
+    step = run.step(step_id)
+    descriptor = run.descriptors.get(step.tool or "")
+    if descriptor is not None and descriptor.sensitive:
+        return True
+    return any(one.source in run.policy.sensitive_sources for one in step.inputs.sources)
+
+
+def _turn(run: Run, turn: direct.TurnTaken) -> Mapping[str, Any]:
+    descriptor = run.descriptors.get(turn.tool)
+    output = None if turn.output is None else canon.decode(turn.output, bytes_max=ARTIFACT_BYTES_MAX)
+    return {
+        "tool": turn.tool,
+        "arguments": turn.arguments or {},
+        "outcome": turn.outcome,
+        "output": output,
+        "message": turn.message,
+        "sensitive": descriptor is not None and descriptor.sensitive,
+    }

@@ -1,0 +1,74 @@
+"""The critic as a check: its word on a whole run, or why it gave none. A critic that fails is no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from duly.protocol.judgement.checks import Check
+from duly.protocol.plan.plan import Plan
+from duly.protocol.wire import tagged
+from duly.protocol.wire.envelope import Envelope
+from duly.protocol.wire.errors import DulyError
+
+from ..messages import AskJudgement, CancelRun, Done
+from ..model_messages import ModelNamed, NameModel
+from ..model_session import Asks
+from ..model_terms import UseTold, told
+from ..service import Handler, Reply
+from .critic import criticise
+
+CHECK_ID = "critic"
+
+
+class CriticHost(Asks, Protocol):
+    """The critic's model host, as its client is."""
+
+    async def which(self, package: str) -> str: ...
+    async def cancel(self, run_id: str) -> int: ...
+
+
+class Critic:
+    def __init__(self, host: CriticHost) -> None:
+        self._host = host
+
+    def handlers(self) -> dict[type[Any], Handler]:
+        return {NameModel: self.name, CancelRun: self.cancel}
+
+    async def name(self, body: NameModel, blobs: list[bytes], envelope: Envelope) -> Reply:
+        return Reply(ModelNamed(model=await self._host.which(body.package)))
+
+    async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
+        await self._host.cancel(body.run_id)
+        return Reply(Done())
+
+    async def review(
+        self,
+        body: AskJudgement,
+        plan: Plan,
+        outputs: Mapping[str, Any],
+        checks: Sequence[Check],
+        blobs: Sequence[bytes],
+    ) -> tuple[Check, list[UseTold], list[bytes]]:
+        """The check, the calls that it took, and their bytes. ``outputs`` are tagged, by step."""
+        assert body.terms is not None
+        session = body.terms.session(body.package, self._host, blobs)
+        try:
+            word = await criticise(
+                session,
+                objective=plan.objective,
+                plan=plan,
+                outputs={name: tagged.from_tagged(value) for name, value in outputs.items()},
+                checks=checks,
+                withheld=body.withheld,
+            )
+        except DulyError as error:
+            said = _check("not_run", f"{error.message} [{error.code}]")
+        else:
+            said = _check(word.outcome, "; ".join(word.corrections))
+        back: list[bytes] = []
+        return said, told(session, back), back
+
+
+def _check(outcome: Any, reason: str) -> Check:
+    return Check(check_id=CHECK_ID, kind="critic", step_id="", outcome=outcome, reason=reason)
