@@ -67,6 +67,7 @@ from duly.storage.keys import KeyRing
 from duly.storage.memory import MemoryArtifacts
 from duly.storage.memory_journal import MemoryJournal
 from duly.storage.packages import PackageStore
+from model_uses import NoModel
 from plans import plan, step, table, tool
 
 NODE = "n1"
@@ -212,19 +213,6 @@ class InProcess:
 
     def nodes(self) -> list[str]:
         return [NODE]
-
-
-class NoModel:
-    """A model host that no setting names a model for."""
-
-    async def which(self, package: str) -> str:
-        return ""
-
-    async def cancel(self, run_id: str) -> int:
-        return 0
-
-    async def ask(self, package: str, run_id: str, call: Any, mandate: bytes) -> Any:
-        raise RuntimeFault("runtime.host_unreachable", "There is no model here.")
 
 
 class World:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from duly.protocol.machine.thinking import Used
 from duly.protocol.plan.model_call import ModelUse, Purpose
+from duly.protocol.wire.errors import RuntimeFault
 from duly.protocol.wire.ids import digest_bytes
 
 
@@ -23,3 +26,16 @@ def used(tokens: int = 10, cost: int = 0, purpose: Purpose = "plan", code: str =
         code=code,
     )
     return Used(use=use, call=digest_bytes("call", b"call"), request=b"{}", response=b"{}", value=b"\xc0")
+
+
+class NoModel:
+    """A model host that no setting names a model for."""
+
+    async def which(self, package: str) -> str:
+        return ""
+
+    async def cancel(self, run_id: str) -> int:
+        return 0
+
+    async def ask(self, package: str, run_id: str, call: Any, mandate: bytes) -> Any:
+        raise RuntimeFault("runtime.host_unreachable", "There is no model here.")

@@ -212,7 +212,9 @@ class _Server(ThreadingHTTPServer):
 def _handler(script: ScriptedModelServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # head and body go out apart; the second would wait 40 ms for an answer
+        disable_nagle_algorithm = (
+            True  # head and body go out apart; the second would wait 40 ms for an answer
+        )
         timeout = 60
 
         def do_GET(self) -> None:

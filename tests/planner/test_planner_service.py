@@ -18,6 +18,7 @@ from duly.protocol.plan.request import new_request
 from duly.protocol.wire import canon
 from duly.protocol.wire.envelope import Envelope, pack
 from duly.protocol.wire.errors import DulyError, StorageError, WireError
+from model_uses import NoModel
 
 FLAGSHIP = "On-time arrivals fell in June compared with May. Find the cause and recommend what to do."
 CATALOGUE = canon.encode(flights.catalogue().to_data())
@@ -85,7 +86,7 @@ def test_the_service_answers_envelopes_and_gives_errors_as_data() -> None:
             )
         )
 
-    handler = planner_service(service())
+    handler = planner_service(service(), NoModel())
     good = asyncio.run(handler.handle([envelope(1, ask(FLAGSHIP))], [CATALOGUE]))
     bad = asyncio.run(handler.handle([envelope(2, ask(FLAGSHIP, agent="nobody"))], [CATALOGUE]))
     bare = asyncio.run(handler.handle([envelope(3, ask(FLAGSHIP))], []))

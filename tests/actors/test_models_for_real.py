@@ -1,0 +1,274 @@
+"""Models in a real runtime: real model hosts and real HTTP, with scripted servers in place of a model that thinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holding import PACKAGE, Holding, holding
+from runtime_fixture import short_home, stop
+from runtime_home import Outcome, RuntimeHome
+from scripted_model_server import Asked, ScriptedModelServer, refuses
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+CANARY = "sk-canary-4f1d0c2b7a"
+ALWAYS = ("--planning", "always")
+NEVER = ("--planning", "never")
+FAR = "Tell me of the far hills."
+
+
+class Mind:
+    """What the scripted model says, by the kind of question; each kind has a list that is used up, or one lasting word."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, Any] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    def __call__(self, asked: Asked) -> Any:
+        kind = asked.body["response_format"]["json_schema"]["name"]
+        self.asked.append((kind, asked.texts))
+        word = self.says.get(kind)
+        if isinstance(word, list):
+            word = word.pop(0) if word else None
+        return refuses(500, f"nothing to say about {kind}") if word is None else word
+
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.asked]
+
+
+@pytest.fixture(scope="module")
+def mind() -> Mind:
+    return Mind()
+
+
+@pytest.fixture(scope="module")
+def home(mind: Mind) -> Iterator[RuntimeHome]:
+    with ScriptedModelServer(mind, key=CANARY) as server:
+        environment = {
+            "DULY_MODEL_PLANNER": "openai:planner",
+            "DULY_MODEL_CRITIC": "openai:critic",
+            "DULY_MODEL_BASE_URL": server.base_url,
+            "DULY_MODEL_API_KEY": CANARY,
+        }
+        one = RuntimeHome(short_home("mind"), environment)
+        assert one.duly("up").code == 0
+        yield one
+        stop(one)
+
+
+@pytest.fixture
+def held(home: RuntimeHome) -> Iterator[Holding]:
+    with holding(home.root / "tests" / "holding") as one:
+        yield one
+
+
+@pytest.fixture
+def ask(home: RuntimeHome, held: Holding, mind: Mind) -> Callable[..., Outcome]:
+    def asking(request: str, *options: str, **says: Any) -> Outcome:
+        mind.says, mind.asked = says, []
+        return home.ask(PACKAGE, request, *options)
+
+    return asking
+
+
+def look(step_id: str, name: str | None, **more: Any) -> dict[str, Any]:
+    """A step of a plan in the words of the model; ``None`` leaves its argument open."""
+    return {
+        "id": step_id,
+        "kind": "tool",
+        "tool": "things.look",
+        "objective": f"What is {name or 'there'}?",
+        "arguments": None if name is None else {"name": name},
+        "after": [],
+        "checks": [],
+        **more,
+    }
+
+
+def planned(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"steps": list(steps), "report_step": None, "allow_partial": True}
+
+
+def note(step_id: str, text: str) -> dict[str, Any]:
+    back = {
+        "tool": "things.noted",
+        "arguments": {"text": text},
+        "agree": [{"read": "/texts/0", "written": "/text"}],
+    }
+    more = {
+        "tool": "things.note",
+        "objective": f"Note {text}.",
+        "arguments": {"text": text},
+        "read_back": back,
+    }
+    return {**look(step_id, "x"), **more}
+
+
+class TestPlans:
+    def test_a_plan_that_no_playbook_makes(self, ask, mind, home):
+        outcome = ask(FAR, *ALWAYS, plan=planned(look("s1", "far"), look("s2", "hills")))
+        assert outcome.code == 0, outcome.err
+        assert mind.kinds() == ["plan"] and outcome.result["verdict"] == "pass"
+        called = outcome.facts("model.called")
+        assert [one["purpose"] for one in called] == ["plan"] and called[0]["model"] == "openai:planner"
+        assert called[0]["tokens_in"] == 20 and called[0]["tokens_out"] == 10
+        home.verified()
+
+    def test_it_can_be_replayed_without_a_model_byte_for_byte(self, ask, mind, home):
+        first = ask("Tell me of the near hills.", *ALWAYS, plan=planned(look("s1", "near")))
+        assert first.code == 0, first.err
+        mind.says, mind.asked = {}, []
+        again = home.duly("run", "--replay", first.result["run_id"], "--json")
+        assert again.code == 0, again.err
+        assert mind.asked == [] and again.lines[-1]["plan_digest"] == first.result["plan_digest"]
+
+    def test_a_bad_plan_is_told_every_fault_and_the_third_is_refused(self, ask, mind):
+        bad = planned(
+            look("s1", "far", after=["s2"]), look("s2", "far", after=["s1"]), look("s3", "x", after=["s9"])
+        )
+        outcome = ask(FAR + " Now.", *ALWAYS, plan=[bad, planned(look("s1", "far"))])
+        assert outcome.code == 0, outcome.err
+        assert "plan.cycle" in mind.asked[1][1] and "plan.unknown_step" in mind.asked[1][1]
+        outcome = ask(FAR + " Again.", *ALWAYS, plan=bad)
+        assert outcome.code == 3 and outcome.result["reason"] == "plan.refused", outcome.err
+        assert len(mind.asked) == 3 and not outcome.facts("step.started")
+
+    def test_a_rejected_plan_comes_back_better(self, ask, mind, home, held):
+        outcome = ask("Write down the hills.", *ALWAYS, plan=planned(note("s1", "wrong")))
+        assert outcome.code == 6, outcome.err
+        run_id = outcome.result["run_id"]
+        mind.says = {"plan": planned(note("s1", "right"))}
+        rejected = home.duly("reject", run_id, "--feedback", "call it right", "--json")
+        assert rejected.code == 6, rejected.err
+        assert "call it right" in mind.asked[-1][1]
+        assert home.duly("approve", run_id, "--json").code == 0
+        assert len(held.sink) == 1 and held.sink[0].endswith(" right")
+
+    def test_plan_alone_asks_the_model_under_a_mandate(self, home, held, mind):
+        mind.says = {"plan": planned(look("s1", "far"))}
+        shown = home.duly("plan", str(PACKAGE), "Make a plan of the hills.", "--json")
+        assert shown.code == 0, shown.err
+        assert shown.lines[0]["plan"]["origin"] == "model"
+
+
+class TestSteps:
+    def test_open_arguments_and_a_reason_step(self, ask, mind):
+        think = {
+            "id": "s3",
+            "kind": "reason",
+            "objective": "What does it mean?",
+            "reads": ["s1", "s2"],
+            "gives": [{"name": "meaning", "type": "string"}],
+        }
+        outcome = ask(
+            "Tell me what the hills mean.",
+            *ALWAYS,
+            plan=planned(look("s1", "far"), look("s2", None, after=["s1"]), think),
+            arguments={"arguments": {"name": "deep"}},
+            answer={"answer": {"meaning": "much"}},
+        )
+        assert outcome.code == 0, mind.asked[-1][1]
+        assert mind.kinds() == ["plan", "arguments", "answer"]
+        assert '"FAR"' in mind.asked[1][1] and '"DEEP"' in mind.asked[2][1]
+        assert outcome.facts("step.arguments_filled")[0]["step_id"] == "s2"
+
+    def test_a_model_that_fails_there_leads_where_the_contract_says(self, ask):
+        outcome = ask(
+            "Tell me what the hills said.",
+            *ALWAYS,
+            plan=planned(look("s1", "far"), look("s2", None, after=["s1"])),
+        )
+        assert outcome.code in (3, 4), outcome.err
+        failed = [one["code"] for one in outcome.facts("step.failed")]
+        assert set(failed) == {"model.unavailable"}
+
+
+class TestDirect:
+    def test_calls_and_an_answer_that_nobody_checked(self, ask, mind):
+        turn = {
+            "turn": {"kind": "call", "tool": "things.look", "arguments": {"name": "hills"}, "why": "to see"}
+        }
+        outcome = ask(FAR, *NEVER, turn=[turn, {"turn": {"kind": "answer", "text": "They are HILLS."}}])
+        assert outcome.code == 0, outcome.err
+        result = outcome.result
+        assert (result["phase"], result["verdict"], result["answer"]) == (
+            "COMPLETED",
+            "none",
+            "They are HILLS.",
+        )
+        assert '"HILLS"' in mind.asked[1][1]
+        assert len(outcome.facts("step.succeeded")) == 1
+
+    def test_a_write_is_gated(self, ask, home, held, mind):
+        turn = {
+            "turn": {"kind": "call", "tool": "things.note", "arguments": {"text": "hi"}, "why": "to keep it"}
+        }
+        outcome = ask("Keep hi.", *NEVER, turn=[turn, {"turn": {"kind": "answer", "text": "Kept."}}])
+        assert (outcome.code, outcome.result["needs"]["approval"]) == (6, "step"), outcome.err
+        assert held.sink == []
+        assert home.duly("approve", outcome.result["run_id"], "--json").code == 0
+        assert len(held.sink) == 1
+
+    def test_the_text_output_says_that_nobody_checked_it(self, home, held, mind):
+        mind.says = {"turn": {"turn": {"kind": "answer", "text": "Six \x1b[31mhills."}}}
+        said = home.duly("run", str(PACKAGE), "How many hills?", *NEVER)
+        assert said.code == 0 and "nobody checked" in said.out and "hills." in said.out
+        assert "\x1b[31m" not in said.out
+
+
+class TestCritic:
+    SUPERVISED = ("--tier", "bounded_autonomous")
+    FAIL = {"outcome": "fail", "corrections": ["look at the sea, too"]}
+
+    def test_a_correction_leads_to_a_better_plan(self, ask, mind):
+        outcome = ask(
+            "Tell me of everything.",
+            *ALWAYS,
+            *self.SUPERVISED,
+            plan=[planned(look("s1", "far")), planned(look("s1", "far"), look("s2", "sea"))],
+            review=[self.FAIL, {"outcome": "pass", "corrections": []}],
+        )
+        assert outcome.code == 0, outcome.err
+        assert mind.kinds() == ["plan", "review", "plan", "review"]
+        assert "look at the sea, too" in mind.asked[2][1]
+        assert outcome.facts("step.reused")
+
+    def test_one_that_fails_the_first_and_both_corrections_ends_it(self, ask):
+        plans = [
+            planned(look("s1", "far"), *(look(f"s{n}", f"p{n}") for n in range(2, k))) for k in (2, 3, 4)
+        ]
+        outcome = ask("Tell me of all.", *ALWAYS, *self.SUPERVISED, plan=plans, review=self.FAIL)
+        assert (outcome.code, outcome.result["phase"]) == (3, "FAILED"), outcome.err
+        assert len(outcome.facts("verdict.reached")) == 3
+
+    def test_garbage_is_no_pass(self, ask):
+        garbage = {"outcome": "splendid", "corrections": []}
+        outcome = ask(
+            "Tell me of some.", *ALWAYS, *self.SUPERVISED, plan=planned(look("s1", "a")), review=garbage
+        )
+        assert (outcome.code, outcome.result["phase"]) == (4, "PARTIAL"), outcome.err
+        outcome = ask("Tell me of a few.", *ALWAYS, plan=planned(look("s1", "b")), review=garbage)
+        assert outcome.code == 0, "a tier that asks no critic hears none"
+
+
+class TestFailures:
+    def test_a_server_that_is_down(self, ask):
+        outcome = ask("Tell me of nothing.", *ALWAYS)
+        assert (outcome.code, outcome.result["reason"]) == (3, "model.unavailable"), outcome.err
+        assert len(outcome.facts("model.called")) == 4, "one call and three tries more"
+
+    def test_a_budget_of_tokens_ends_it(self, ask):
+        outcome = ask(
+            "Tell me of a lot.", *ALWAYS, "--budget", "model_tokens=100", plan=planned(look("s1", "a"))
+        )
+        assert outcome.code == 3 and outcome.result["reason"].endswith(
+            "model_tokens" if False else "budget"
+        ), outcome.out
+
+    def test_the_key_stands_nowhere(self, home):
+        found = [
+            path for path in home.root.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()
+        ]
+        assert found == []
