@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from duly.protocol.wire.errors import RequestError
+from duly.protocol.wire.limits import FRAME_BYTES_MAX
 
 VARIABLES = ("VISUAL", "EDITOR")
 FALLBACKS = ("sensible-editor", "nano", "vi")
@@ -50,16 +52,23 @@ class EditedFile:
         if code != 0:
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             raise RequestError("request.editor_failed", f"The editor ended with {how}; nothing was sent.")
+        return self._left()
+
+    def _left(self) -> bytes:
+        """What stands where the file was. A pipe or a device has no end, so only a file is read, as far as a plan goes."""
         try:
-            return self.path.read_bytes()
+            reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            with open(reading, "rb") as file:
+                if stat.S_ISREG(os.fstat(reading).st_mode):
+                    return file.read(FRAME_BYTES_MAX + 1)
+            how = "something else stands in its place"
         except OSError as error:
-            raise RequestError(
-                "request.editor_failed", f"The editor left no file: {error.strerror}. Nothing was sent."
-            ) from None
+            how = str(error.strerror)
+        raise RequestError("request.editor_failed", f"The editor left no file: {how}. Nothing was sent.")
 
     @property
     def is_changed(self) -> bool:
-        return self.path.is_file() and self.path.read_bytes() != self.original
+        return self.path.is_file() and self._left() != self.original
 
     def keep(self) -> Path:
         """Leaves the file where it is when this ends."""

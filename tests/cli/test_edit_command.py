@@ -193,8 +193,12 @@ class TestEditor:
         assert terminal.end() == 2
         assert "[request.no_editor]" in terminal.text
 
-    def test_an_editor_that_removes_the_file(self, waiting, door):
-        terminal = self.opened(waiting, running("import os; os.unlink(path)"))
+    @pytest.mark.parametrize(
+        "then", ["pass", "os.mkdir(path)", "os.mkfifo(path)", "os.symlink('/dev/zero', path)"]
+    )
+    def test_an_editor_that_removes_the_file(self, waiting, door, then):
+        """What stands in its place is not read, above all where it never ends."""
+        terminal = self.opened(waiting, running(f"import os; os.unlink(path); {then}"))
         assert terminal.end() == 2
         assert "[request.editor_failed]" in terminal.text and "edit" not in door.ops()
 
