@@ -99,12 +99,18 @@ def plan(
     full: Annotated[
         bool, typer.Option("--full", help="Show every step with arguments and contract.")
     ] = False,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", metavar="FILE", help="Keep the plan as a playbook, which needs no model."),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> int:
     """Show the plan of a request. Nothing is run.
 
     The plan of --json can be changed and given to `duly run --plan`.
+    With --save playbooks/NAME.yaml of the package, requests like this one
+    are planned without a model.
 
     Example:
 
@@ -115,7 +121,10 @@ def plan(
     from .run import asked
 
     return preview.plan(
-        home_of(home), asked(agent, request, inputs=inputs or (), json=json, agent=which), full=full
+        home_of(home),
+        asked(agent, request, inputs=inputs or (), json=json, agent=which),
+        full=full,
+        save=save,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from json import dumps as to_json
+from pathlib import Path
 from typing import Any
 
 from duly.protocol.authority.rendering import render_preview
@@ -15,7 +16,7 @@ from duly.protocol.plan.route import THRESHOLD
 from duly.protocol.wire.errors import ModelError, PlanError, RunError
 from duly.storage.home import Home
 
-from . import exit_codes, mandate, person
+from . import exit_codes, mandate, person, plan_save
 from .layout import bold, labelled, paragraph, table
 from .mandate import Opened
 from .output import emit, say
@@ -60,8 +61,11 @@ def route(home: Home, wish: Asked) -> int:
     return exit_codes.DONE
 
 
-def plan(home: Home, wish: Asked, *, full: bool = False) -> int:
-    """The plan of a request, not run. Exit code 8 where there is none, with the question or what the package can do."""
+def plan(home: Home, wish: Asked, *, full: bool = False, save: str | None = None) -> int:
+    """The plan of a request, not run. Exit code 8 where there is none, with the question or what the package can do.
+
+    ``save`` names the file of a playbook to be written.
+    """
     with opened(home) as door:
         package = open_package(door, home, wish.package)
         agent = package.agent(wish.order.agent)
@@ -71,8 +75,12 @@ def plan(home: Home, wish: Asked, *, full: bool = False) -> int:
             fields["mandate"] = order.sign(person.key_of(home)())
         answer = door.call("draft", package=package.digest, agent=agent.name, **fields)
     data, question = answer.get("plan"), answer.get("question")
+    saved = None
+    if save is not None and data is not None:
+        saved = plan_save.save(save, _plan(data), home, wish.package, package.descriptors)
     if wish.json:
-        emit({"plan": data, "question": question, "digest": _digest(data)})
+        told = {"plan": data, "question": question, "digest": _digest(data)}
+        emit({**told, "playbook": str(saved)} if saved is not None else told)
         return exit_codes.DONE if data is not None else exit_codes.REFUSED
     if data is None:
         _refuse(package, question)
@@ -82,6 +90,14 @@ def plan(home: Home, wish: Asked, *, full: bool = False) -> int:
     else:
         say(plan_lines(drafted))
     say(labelled("digest", str(_digest(data))))
+    if saved is not None:
+        say(labelled("playbook", str(saved)))
+        if saved.resolve().parent != (Path(wish.package) / "playbooks").resolve():
+            say(
+                paragraph(
+                    "Put it into the folder playbooks/ of the package, and it plans requests like this one."
+                )
+            )
     return exit_codes.DONE
 
 
