@@ -79,13 +79,18 @@ async def draft_plan(
             if not faults:
                 return plan
         earlier.append((value, faults))
-    last = earlier[-1][1]
-    raise PlanError(
+    raise _refusal([faults for _, faults in earlier])
+
+
+def _refusal(attempts: Sequence[Sequence[Fault]]) -> PlanError:
+    """What ends a draft whose attempts are used up: the faults of the last one, and how many each had."""
+    last = attempts[-1]
+    return PlanError(
         "plan.refused",
-        f"The model drafted {len(earlier)} plans, and each was refused; the last one has {len(last)} "
+        f"The model drafted {len(attempts)} plans, and each was refused; the last one has {len(last)} "
         f"fault{'' if len(last) == 1 else 's'}: {last[0]}",
         hint="Say more in the request, write the plan yourself (duly run --plan), or set a stronger model.",
-        story=[f"attempt {number}: {_count(faults)}" for number, (_, faults) in enumerate(earlier, 1)],
+        story=[f"attempt {number}: {_count(faults)}" for number, faults in enumerate(attempts, 1)],
         faults=last,
     )
 
