@@ -18,7 +18,7 @@ from duly.hosts.models.ledger import RunLedger, Spent
 from duly.protocol.wire.errors import ModelError, RuntimeFault
 from host_world import now_ms
 from model_host_world import ModelHostWorld, call_of
-from scripted_model_server import ScriptedModelServer, drops, holds, refuses, says
+from scripted_model_server import ScriptedModelServer, drips, drops, holds, refuses, says
 
 GOOD = {"answer": 1}
 FAR = 1 << 45
@@ -90,7 +90,7 @@ def test_the_mandate_is_looked_at(host):
 
 
 def test_cancelling_a_run_closes_its_call_and_those_that_wait(host):
-    with ScriptedModelServer(lambda asked: holds()) as server:
+    with ScriptedModelServer(lambda asked: drips()) as server:
         host.renew(server.base_url)
 
         async def told(client: ModelHostClient):
@@ -102,6 +102,7 @@ def test_cancelling_a_run_closes_its_call_and_those_that_wait(host):
             return await asyncio.gather(*asks), await client.cancel(host.run_id)
 
         answers, more = host.talk(told)
+        assert server.gone.acquire(timeout=10), "the server hears that nobody wants its answer"
     assert [answer.error.code for answer in answers] == ["model.cancelled"] * 2
     assert (more, len(server.requests)) == (0, 1), "calls of one run come one after the other"
     assert host.spent()[0] == sum(answer.use.tokens for answer in answers) > 0

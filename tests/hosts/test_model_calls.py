@@ -17,6 +17,7 @@ from scripted_model_server import (
     drips,
     drops,
     floods,
+    holds,
     raw,
     refuses,
     says,
@@ -142,8 +143,9 @@ def test_faults_name_every_place(world, script):
     assert sorted(fault.path for fault in answer.error.faults) == ["/a", "/b"]
 
 
-def test_an_answer_that_drips_for_ever_ends_in_time(world, script):
-    script.append(drips())
+@pytest.mark.parametrize("reply", [drips(), holds()], ids=["drips for ever", "never begins"])
+def test_an_answer_without_an_end_is_ended(world, script, reply):
+    script.append(reply)
     answer = world.ask(call_of(seconds=1))
     assert answer.error.code == "model.timeout"
     assert answer.use.duration_ms < 5_000

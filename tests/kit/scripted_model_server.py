@@ -139,7 +139,8 @@ def holds() -> Reply:
 
 class ScriptedModelServer:
     """The server, a context manager. ``key``: the bearer token that it wants (401 for another), ``models``: its names
-    (404 for another), where they are given. ``arrived`` is released once for each request."""
+    (404 for another), where they are given. ``arrived`` is released once for each request, ``gone`` for each client that
+    went away while it was answered."""
 
     def __init__(
         self, answers: Script, *, key: str | None = None, models: Iterable[str] | None = None
@@ -151,8 +152,9 @@ class ScriptedModelServer:
         self._released = threading.Event()
         self.requests: list[Asked] = []
         self.arrived = threading.Semaphore(0)
+        self.gone = threading.Semaphore(0)
         self.exhausted = False
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(self, _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
@@ -205,8 +207,13 @@ class _Server(ThreadingHTTPServer):
     block_on_close = True
     request_queue_size = 64
 
+    def __init__(self, script: ScriptedModelServer, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._script = script
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is what many of these tests are about."""
+        self._script.gone.release()
 
 
 def _handler(script: ScriptedModelServer) -> type[BaseHTTPRequestHandler]:
