@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.run import Run
+from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Request, new_request
 from duly.protocol.wire.errors import RequestError, RunError
 from duly.storage.home import Home
@@ -46,8 +47,9 @@ def continued(
     wish = command.asked(package or earlier.mandate.package, text or earlier.request.text, **given)
     order = order_after(earlier, wish.order)
     request = _request(earlier.request, wish.request, text)
+    plan = wish.plan or (_brought(earlier) if request == earlier.request else None)
     return command.Asked(
-        wish.package, request, order, wish.plan, wish.yes, wish.detach, wish.json, continues=earlier
+        wish.package, request, order, plan, wish.yes, wish.detach, wish.json, continues=earlier
     )
 
 
@@ -104,6 +106,15 @@ def check_same_package(home: Home, earlier: Run, package: Opened) -> None:
             f"Run {earlier.run_id} is of the package {name}, not of {package.name}.",
             hint="Leave AGENT out, or name the same package.",
         )
+
+
+def _brought(earlier: Run) -> Plan | None:
+    """The plan that a person brought to a run or made of its plan: no planner would find it again."""
+    if earlier.plan is None or earlier.plan.origin != "person":
+        return None
+    data = earlier.plan.to_data()
+    told = {name: value for name, value in data.items() if name not in ("version", "provenance")}
+    return Plan.model_validate({**told, "plan_id": "plan"})
 
 
 def _request(earlier: Request, given: Request, text: str | None) -> Request:

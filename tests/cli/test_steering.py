@@ -10,6 +10,7 @@ import pytest
 from duly.cli.session import Runtime
 from duly.protocol.authority.mandate import Mandate
 from duly.protocol.authority.signing import key_id
+from duly.protocol.plan.plan import Plan
 from duly.protocol.views.result import result_object
 from duly.protocol.wire.errors import RequestError, RunError
 from duly.storage.keys import KeyRing
@@ -193,6 +194,23 @@ class TestFrom:
         assert [getattr(new, name) for name in same] == [getattr(old, name) for name in same]
         assert door.asked("package.open")["files"] == {"agent.toml": MANIFEST}
         assert f"from      {failed}, FAILED" in capsys.readouterr().out
+
+    def test_the_plan_that_a_person_brought_goes_on_too_unless_the_request_is_another(
+        self, kept, duly, door, home, package, tmp_path, capsys
+    ):
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(writing_plan("Open a ticket.").to_data()), encoding="utf-8")
+        assert duly("run", package, "Open a ticket.", "--plan", str(file)) == 6
+        earlier = next(iter(door.harness.runs))
+        assert duly("reject", earlier) == 3
+        assert duly("run", "--from", earlier) == 6
+        plan = Plan.model_validate(door.asked("submit")["plan"])
+        assert plan.content() == door.harness.runs[earlier].plan.content() and plan.origin == "person"
+        assert (plan.plan_id, plan.version) == ("plan", 1)
+        assert mandate_of(door, home, "submit").plan == plan.content_digest()
+        for changed in (("Open two.",), ("--input", "top=9")):
+            duly("run", "--from", earlier, *changed)
+            assert door.asked("submit")["plan"] is None
 
     def test_what_is_given_counts(self, kept, failed, duly, door, home, package, capsys):
         assert (
