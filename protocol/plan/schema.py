@@ -44,8 +44,32 @@ def faults_of(
             for hole in holes
         ):
             continue
-        faults.append(Fault(path + where, code, _sentence(error)))
+        for cause in _causes(error):
+            place = "".join(f"/{part}" for part in cause.instance_path)
+            faults.append(Fault(path + place, code, _sentence(cause)))
     return faults
+
+
+def _causes(error: Any) -> list[Any]:
+    """What is wrong inside of the branch of a choice for which a value was meant; the error itself where none shows.
+
+    Meant is the branch with the fewest faults among those whose type, and whose fixed words, the value has most of.
+    """
+    branches = getattr(error.kind, "context", None)
+    if not branches:
+        return [error]
+    depth = len(error.instance_path)
+    chosen = min(branches, key=lambda branch: _strangeness(branch, depth))
+    if _strangeness(chosen, depth)[0]:
+        return [error]
+    return [cause for each in chosen for cause in _causes(each)]
+
+
+def _strangeness(branch: Sequence[Any], depth: int) -> tuple[bool, int, int]:
+    """How little a value was meant for a branch: another type, other fixed words than its own, many faults."""
+    words = [(len(each.instance_path) - depth, str(each.schema_path[-1])) for each in branch]
+    other = sum(1 for below, word in words if below <= 1 and word in ("enum", "const"))
+    return (0, "type") in words, other, len(branch)
 
 
 def _combines(error: Any) -> bool:
