@@ -17,7 +17,7 @@ from duly.protocol.plan.request import Request
 from duly.protocol.plan.scope import Scope
 from duly.protocol.wire.errors import RequestError, RuntimeFault
 from duly.protocol.wire.ids import RunId
-from duly.protocol.wire.limits import MANDATE_TTL_SECONDS
+from duly.protocol.wire.limits import MANDATE_TTL_SECONDS, MODEL_TOKENS_DEFAULT
 
 _ALPHABET = (
     "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: read aloud and typed again without mistakes
@@ -101,6 +101,7 @@ def draft(
             tools[name] = MandatedTool(
                 descriptor=descriptor.digest(), effect=descriptor.effect, sensitive=descriptor.sensitive
             )
+    models = {"model_tokens": MODEL_TOKENS_DEFAULT} if opened.has_model else {}
     return Mandate(
         run_id=new_run_id(),
         agent=agent.name,
@@ -112,7 +113,7 @@ def draft(
         gated_tools=agent.gated_tools,
         tools=tools,
         scope=opened.scope,
-        budget={**agent.budget, **order.budget},
+        budget={**models, **agent.budget, **order.budget},
         shadow=order.shadow,
         from_run=order.from_run,
         plan=None if plan is None else plan.content_digest(),

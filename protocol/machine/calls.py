@@ -102,11 +102,23 @@ def lacking(run: Run, step: Step) -> list[str]:
     return [name for name in dict.fromkeys(needed) if run.steps[name].status in GONE]
 
 
+def twin(run: Run, step: Step, key: str) -> str:
+    """The step of this plan that has made the same call of a tool that tells calls apart by their key; empty for none.
+
+    The tool would do nothing for the second one, and say that it had.
+    """
+    descriptor = run.descriptors.get(step.tool or "")
+    if not key or descriptor is None or descriptor.reads_only or descriptor.idempotency != "key":
+        return ""
+    others = (name for name, state in run.steps.items() if state.key == key and state.status in DONE)
+    return next((name for name in others if name != step.step_id), "")
+
+
 def can_reuse(run: Run, step: Step, key: str) -> bool:
     """Whether a kept result stands for this call. An effect that happened never happens again; a read is only as good
     as its source, which must be unchanged."""
     kept = run.kept.get(key)
-    if kept is None:
+    if kept is None or twin(run, step, key):
         return False
     if not run.reads_only(step.step_id):
         return True

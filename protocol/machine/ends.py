@@ -62,5 +62,6 @@ def ask_about_failure(run: Run, step_id: str) -> Event:
     """A failed step whose contract sends it to a person."""
     state = run.steps[step_id]
     wish = next((one.question for one in run.step(step_id).on_failure if one.do == "clarify"), "")
-    text = wish or f"Step {step_id} failed with {state.code}. What now?"
+    said = f": {state.message.rstrip('.')}" if state.message else ""
+    text = wish or f"Step {step_id} failed with {state.code}{said}. What now?"
     return ask(f"step:{step_id}", Question(parameter=step_id, text=text, choices=list(FAILURE_CHOICES)))

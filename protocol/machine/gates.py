@@ -188,6 +188,10 @@ def covering(run: Run, step: Step, arguments: Any, now_ms: int) -> bytes | None:
 def view(run: Run) -> GateView:
     """What waits at the run's gate. Raises ``AuthorityError`` ``gate.none`` where nothing does."""
     if run.gate is None or run.plan is None:
+        if run.approvals or run.rejected_plans:
+            raise AuthorityError(
+                "gate.already_decided", f"The gate of run {run.run_id} was decided; it is {run.phase}."
+            )
         raise AuthorityError("gate.none", f"Run {run.run_id} waits for no approval.")
     scope = canon.digest("scope", run.plan.scope.to_data())
     policy = run.digests.get("policy", "")

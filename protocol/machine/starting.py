@@ -128,7 +128,12 @@ def _started(run: Run, step: Step, wave: _Wave) -> Event:
     needs = refs.steps_of(step.tool_contract.arguments)
     template = any(name in wave.together for name in needs)
     arguments = calls.resolved(run, step, keep=wave.together)
-    if not template and calls.step_key(step, arguments) in run.failed_keys:
+    key = "" if template else calls.step_key(step, arguments)
+    twin = calls.twin(run, step, key)
+    if twin:
+        text = f"Step {step.step_id} makes the very call of {twin}: {step.tool} would take both for one."
+        raise PlanError("step.duplicate_write", text)
+    if key in run.failed_keys:
         raise PlanError("replan.identical", f"Step {step.step_id} repeats a call that failed before.")
     attached = {"arguments": canon.encode(arguments)} if needs and not template else {}
     return event(

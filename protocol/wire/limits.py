@@ -69,7 +69,6 @@ MODEL_ATTEMPTS_MAX = 2  # at arguments, a turn or a reason step; a plan has thre
 MODEL_SLICE_BYTES_MAX = 160_000  # what one call is given beside its prompt; some 40,000 tokens
 MODEL_TOOLS_BYTES_MAX = 80_000  # descriptors in one slice; beyond it they are told more briefly
 MODEL_HANDLE_BYTES_MAX = 6_000  # an output is given whole up to this, then as shape and sample
-MODEL_TURNS_MAX = 12  # answers of a model in one direct run; then it has to conclude
 MODEL_ANSWER_CHARS_MAX = 20_000  # the answer of a direct run; a person reads it
 MODEL_CORRECTIONS_MAX = 10  # what a critic may ask for at once
 MODEL_BACKOFF_SECONDS = 0.5  # before the first retry of a call; doubles each time, with jitter

@@ -198,7 +198,7 @@ class TestGates:
     def test_approving_twice_is_refused(self, waiting, duly, door, capsys):
         duly("approve", waiting, "--with-references")
         assert duly("approve", waiting) == 8
-        assert "[gate.none]" in capsys.readouterr().err
+        assert "[gate.already_decided]" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("change", "code"),
