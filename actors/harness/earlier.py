@@ -1,8 +1,9 @@
-"""What an earlier run left that a later one may use again: outputs that no check failed, each with its receipt."""
+"""What an earlier run left that a later one may use again: outputs that no check failed, each with its receipt, and
+every effect that happened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from duly.protocol.machine.run import DONE, Run
 from duly.protocol.machine.stimuli import KeptResult, Used
@@ -14,23 +15,43 @@ from duly.storage.recovery import Recorded
 
 
 def kept_results(run: Run, artifacts: Artifacts) -> list[KeptResult]:
-    """The checked results of a run that ended. Raises ``RunError`` ``run.not_ended`` for one that still goes on."""
+    """The results of a run that ended: of its effects all, since what happened must not happen again; of its reads those
+    that no check failed. A run that stopped before its verdict has results that nobody checked; the later run checks
+    them like its own.
+
+    Raises ``RunError``: ``run.not_ended`` for one that still goes on, ``run.outcome_unknown`` where nobody can say
+    whether an effect happened.
+    """
     if not run.phase.ended:
         raise RunError(
             "run.not_ended",
             f"Run {run.run_id} is {run.phase}.",
             hint="Only a run that has ended can be continued.",
         )
-    return [
-        KeptResult(
-            key=state.key,
-            output=run.outputs[name],
-            receipt=artifacts.get(run.run_id, state.receipt) if state.receipt else b"",
-            fingerprints=dict(state.fingerprints),
+    unknown = [name for name, state in run.steps.items() if state.status == "unknown"]
+    if unknown:
+        raise RunError(
+            "run.outcome_unknown",
+            f"Run {run.run_id} ended while nobody could say whether {', '.join(unknown)} had its effect.",
+            hint="Look whether it happened, and begin a run of its own for what is left.",
         )
-        for name, state in run.steps.items()
-        if state.status in DONE and state.key and state.checked in ("pass", "not_run") and name in run.outputs
-    ]
+    found = {
+        key: _kept(run, key, one.output, one.receipt, one.fingerprints, artifacts)
+        for key, one in run.kept.items()  # of plans before the last, and of runs before this one
+    }
+    for name, state in run.steps.items():
+        lasts = state.checked != "fail" or not run.reads_only(name)
+        if state.status in DONE and state.key and name in run.outputs and lasts:
+            output = run.outputs[name]
+            found[state.key] = _kept(run, state.key, output, state.receipt, state.fingerprints, artifacts)
+    return list(found.values())
+
+
+def _kept(
+    run: Run, key: str, output: bytes, receipt: str, fingerprints: Mapping[str, str], artifacts: Artifacts
+) -> KeptResult:
+    signed = artifacts.get(run.run_id, receipt) if receipt else b""
+    return KeptResult(key=key, output=output, receipt=signed, fingerprints=dict(fingerprints))
 
 
 def recorded_calls(record: Iterable[Recorded], artifacts: Artifacts) -> list[Used]:
