@@ -18,7 +18,8 @@ _BRIEF_CHARS = 160
 def tools(
     descriptors: Mapping[str, Descriptor], *, gives: bool = True, bytes_max: int = MODEL_TOOLS_BYTES_MAX
 ) -> list[dict[str, Any]]:
-    """One entry a tool, by name. Schemas stand whole, as signatures, or (of very many tools) not at all.
+    """One entry a tool, by name. What a tool takes stands as its schema, as a signature, or (of very many tools) as names;
+    what it gives as a signature, which is enough to point into it.
 
     Every granted tool is named, whatever ``bytes_max`` says.
     """
@@ -37,7 +38,7 @@ def _head(one: Descriptor, characters: int) -> dict[str, Any]:
 
 def _whole(one: Descriptor, gives: bool) -> dict[str, Any]:
     found = {**_head(one, _DESCRIPTION_CHARS), "takes": _schema(one.input_schema)}
-    return {**found, "gives": _schema(one.output_schema)} if gives and one.output_schema else found
+    return {**found, "gives": signature(one.output_schema)} if gives and one.output_schema else found
 
 
 def _signed(one: Descriptor, gives: bool) -> dict[str, Any]:
