@@ -58,6 +58,7 @@ class Asker:
         """The value. ``attempt.answer_tokens`` bounds the answer. Raises ``ModelError``; the attempt tells the rest."""
         known = self.abilities(setting)
         schema = canon.digest("model.schema", attempt.call.json_schema)
+        deadline = asyncio.get_running_loop().time() + attempt.call.seconds_max
         for number in range(1, MODEL_REQUESTS_PER_CALL_MAX + 1):
             attempt.mode = known.mode_for(schema)
             attempt.answer_tokens = min(attempt.answer_tokens, known.answer_tokens_max)
@@ -66,19 +67,21 @@ class Asker:
             attempt.parameters.pop("temperature", None)
             if known.temperature:
                 attempt.parameters["temperature"] = 0
-            response = await self._sent(setting, attempt, known)
+            response = await self._sent(setting, attempt, known, deadline)
             if response is not None:
                 return self._value(setting, attempt, response, known, schema)
             if not self._learnt(attempt, known, schema):
                 break
         raise refusals.error_of(attempt.exchange, setting)
 
-    async def _sent(self, setting: Setting, attempt: Attempt, known: Abilities) -> ModelResponse | None:
+    async def _sent(
+        self, setting: Setting, attempt: Attempt, known: Abilities, deadline: float
+    ) -> ModelResponse | None:
         """The server's answer as the library reads it; ``None`` where the server, or the library, refuses the request."""
         exchange = attempt.exchange
         token = CURRENT.set(exchange)
         try:
-            async with asyncio.timeout(attempt.call.seconds_max):
+            async with asyncio.timeout_at(deadline):
                 return await model_request(
                     self._model(setting, known),
                     provider.messages_of(_texts(attempt)),

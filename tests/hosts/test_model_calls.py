@@ -159,6 +159,19 @@ def test_nobody_there(world):
     assert answer.use.tokens == 0 and world.spent() == (0, 0)
 
 
+def test_a_server_without_tls_gets_no_key(world, server):
+    world.renew(server.base_url.replace("http:", "https:"), KEY)
+    assert world.ask().error.code == "model.unreachable"
+    assert server.requests == []
+
+
+def test_all_requests_of_a_call_share_its_time(world, server, script):
+    script += [refuses(400), holds()]
+    answer = world.ask(call_of(seconds=1))
+    assert (answer.error.code, answer.use.mode, len(server.requests)) == ("model.timeout", "json", 2)
+    assert answer.use.duration_ms < 3_000
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -160,6 +160,18 @@ def test_a_snapshot_that_was_changed_names_no_model(world):
     assert refusal(settings, "../../etc").code == "model.bad_setting"
 
 
+def test_the_key_of_a_package_s_secret_reaches_its_server():
+    with (
+        ScriptedModelServer(lambda asked: {"answer": 5}, key="their-secret-key") as server,
+        ModelHostWorld("critic", secrets={"KEY": "their-secret-key"}) as world,
+    ):
+        where = f'base_url = "{server.base_url}"\napi_key = {{ secret = "KEY" }}'
+        world.add_package(f'critic = "openai:scripted"\n{where}\n')
+        assert world.talk(lambda client: client.which(world.package)) == "openai:scripted"
+        assert world.talk(lambda client: client.hello())["host"] == "critic"
+        assert world.ask().value == {"answer": 5}
+
+
 def test_which_and_unknown_providers():
     with ModelHostWorld() as world:
         world.write_settings(planner="opnai:x", api_key="some-key-of-it")
