@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kill_gate import Boundary
 from kill_world import AGAIN, TARGETS, WHOLE, KillWorld, Story
 
+RUNS_LOOKED_AT = 3
 TRIES = 4  # how often a boundary that did not occur (two reads came back together) is waited for
 GATED, FREE = "assisted", "bounded_autonomous"
 
@@ -27,25 +28,27 @@ class Case:
 
 
 def boundaries(world: KillWorld) -> list[Boundary]:
-    """The boundaries of a run that nobody disturbs, in order."""
-    story = world.case("harness", None)
-    assert not story.faults, f"a run without a kill: {story}"
-    return list(dict.fromkeys(world.gate.seen))
+    """The boundaries of runs that nobody disturbs, in order. Those of several: two reads may come back together."""
+    found: list[Boundary] = []
+    for _ in range(RUNS_LOOKED_AT):
+        story = world.case("harness", None)
+        assert not story.faults, f"a run without a kill: {story}"
+        after = 0
+        for point in dict.fromkeys(world.gate.seen):
+            if point not in found:
+                found.insert(after, point)
+            after = found.index(point) + 1
+    return found
 
 
 def cases(tier: str, points: Sequence[Boundary]) -> list[Case]:
-    """Every boundary with every target. With gates only what gates add, and the harness everywhere.
+    """Every boundary with every target.
 
     Where an effect may be under way, harness and whole machine are also killed once more while the run is resumed.
     """
     found = []
     for point in points:
-        targets = (
-            list(TARGETS)
-            if tier == FREE or ("gate" in point.label or "approved" in point.label)
-            else ["harness"]
-        )
-        found += [Case(tier, point, target) for target in targets]
+        found += [Case(tier, point, target) for target in TARGETS]
         if _acts(point) and tier == FREE:
             found += [Case(tier, point, target, again=True) for target in ("harness", "everything")]
     return found

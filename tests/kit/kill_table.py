@@ -22,9 +22,9 @@ moment: the supervisor takes its whole tree with it, "everything" is killed proc
 command is given, and the next, until the run has ended. The sink counts its effects by itself.
 
 `ok`: the run went on by itself and ended COMPLETED. `asked`: it stopped at WAITING_INPUT and said that nobody knows whether
-that effect took place; answered by what the sink holds, it ended COMPLETED. `-`: the boundary did not occur. Over the
-whole matrix no effect took place twice, none that was reported done was missing, the log verified, and replaying it gave
-the very run that the harness had.
+that effect took place; answered by what the sink holds, it ended COMPLETED. `-`: the boundary did not occur. `FAULT`: an
+effect took place twice, or one that was reported done is missing, or the log does not verify, or replaying it gives another
+run than the harness had, or the run ended in another way.
 """
 
 
@@ -67,6 +67,7 @@ def _counts(rows: Sequence[Row]) -> str:
         f"| effects that took place | {sum(effects)} |\n"
         f"| effects that took place twice | {sum(count > 1 for count in effects)} |\n"
         f"| runs that asked a person | {words.count('asked')} |\n"
+        f"| boundaries that did not occur | {words.count('-')} |\n"
         f"| runs with a fault | {words.count('FAULT')} |\n"
     )
 

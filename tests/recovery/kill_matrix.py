@@ -3,7 +3,7 @@
     python tests/recovery/kill_matrix.py [--write docs/kill-matrix.md] [--only TARGET,…] [--rows FILE]
 
 Every case is a run of its own on a real runtime. Effects are counted in the sink, a file that only the tools write.
-`make kill-matrix` runs all of it, which takes the better part of an hour; with ``--rows`` it goes on where it was stopped.
+`make kill-matrix` runs all of it, which takes about an hour; with ``--rows`` it goes on where it was stopped.
 """
 
 from __future__ import annotations
