@@ -8,6 +8,7 @@ from pathlib import Path
 
 import page
 import protocol_bytes
+from bounds_table import bounds
 from limits_table import limits
 from protocol_events import written
 
@@ -47,6 +48,7 @@ def document(root: Path) -> str:
         _routing(),
         _verdicts(),
         _limits(root),
+        bounds(),
     )
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
 
