@@ -11,6 +11,9 @@ import jsonschema_rs
 from ..wire import canon
 from ..wire.errors import Fault, PlanError
 
+NAMES_SHOWN_MAX = 3
+NAME_CHARS_SHOWN_MAX = 40
+
 
 @lru_cache(maxsize=512)
 def _compiled(canonical: bytes) -> Any:
@@ -80,9 +83,21 @@ def _combines(error: Any) -> bool:
 
 
 def _sentence(error: Any) -> str:
-    """The schema's complaint, without the value: it may be long, secret or hostile."""
+    """The schema's complaint, without the value: it may be long, secret or hostile. Fields are named, in ASCII and cut."""
     kind = str(error.schema_path[-1]) if error.schema_path else "schema"
-    return f"the value breaks the schema's {kind!r} ({'/'.join(str(part) for part in error.schema_path)})."
+    said = f"the value breaks the schema's {kind!r} ({'/'.join(str(part) for part in error.schema_path)})"
+    missing = getattr(error.kind, "property", None)
+    unwanted = getattr(error.kind, "unexpected", None)
+    if kind == "required" and missing is not None:
+        return f"{said}: {_name(missing)} is missing."
+    if kind == "additionalProperties" and unwanted:
+        more = f" and {len(unwanted) - NAMES_SHOWN_MAX} more" if len(unwanted) > NAMES_SHOWN_MAX else ""
+        return f"{said}: no field is named {', '.join(map(_name, unwanted[:NAMES_SHOWN_MAX]))}{more}."
+    return said + "."
+
+
+def _name(field: Any) -> str:
+    return ascii(str(field)[:NAME_CHARS_SHOWN_MAX])
 
 
 def at(schema: dict[str, Any], parts: Sequence[str]) -> dict[str, Any] | None:

@@ -387,3 +387,13 @@ def test_exact_numbers_are_numbers_to_a_schema():
     for price, expected in (({"$decimal": "1.10"}, []), ({"$date": "2013-06-01"}, ["plan.bad_arguments"])):
         found = validate.faults_of(of(step("s1", priced, {"price": price})), table(priced))
         assert [fault.code for fault in found] == expected
+
+
+def test_a_field_that_is_missing_or_not_wanted_is_named_and_cannot_hurt():
+    given = {"x\x1b[2J": 1, "y" * 99: 2, "z": 3, "w": 4}
+    (found,) = [
+        [fault.message for fault in validate.faults_of(of(a(arguments=given)), ALL)],
+    ]
+    said = " ".join(found)
+    assert "'key' is missing" in said and "'x\\x1b[2J'" in said and "and 1 more" in said
+    assert said.isprintable() and len(said) < 500
