@@ -107,6 +107,7 @@ class FunctionHost:
     chance: random.Random
     ledger: Ledger = field(default_factory=Ledger)
     done: dict[str, ResultGroup] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)  # grants that were used and whose end is to come
     forgets: bool = False  # it dies after the effect, with the only word of it
     silent: bool = False  # it cannot be asked what became of anything
     asked: int = 0
@@ -130,17 +131,22 @@ class FunctionHost:
             self.arrived.set()
             await self.frozen.wait()
         refusals = self.ledger.use([(one.nonce, one.expires_ms) for one in opened], NOW())
-        for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
-            await wait(self.chance)
-            if grant.epoch < self.ledger.epoch:
-                refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
-            self.ledger.raise_epoch(grant.epoch)
-            group = self._ran(grant, data, refusal)
-            if self.forgets and grant.effect != "read":
-                raise RuntimeFault("runtime.host_lost", "The host went away.")
-            self.done[grant.nonce] = group
-            await wait(self.chance)
-            yield group
+        self.running |= {one.nonce for one in opened}
+        try:
+            for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
+                await wait(self.chance)
+                if grant.epoch < self.ledger.epoch:
+                    refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
+                self.ledger.raise_epoch(grant.epoch)
+                group = self._ran(grant, data, refusal)
+                if self.forgets and grant.effect != "read":
+                    raise RuntimeFault("runtime.host_lost", "The host went away.")
+                self.done[grant.nonce] = group
+                self.running.discard(grant.nonce)
+                await wait(self.chance)
+                yield group
+        finally:
+            self.running -= {one.nonce for one in opened}
 
     def _ran(self, grant: Grant, data: bytes, refusal: DulyError | None) -> ResultGroup:
         output, errors = b"", {}
@@ -179,6 +185,8 @@ class FunctionHost:
         fates = {}
         for nonce in wanted.nonces:
             void = self.ledger.settle(nonce, wanted.granted_ms, NOW() + 10**9) == "void"
+            while nonce in self.running:
+                await asyncio.sleep(0)  # as a host does: what still runs is waited for
             fates[nonce] = "void" if void else "done" if nonce in self.done else "unknown"
         return fates, [self.done[nonce] for nonce, fate in fates.items() if fate == "done"]
 
