@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duly.actors.audit_journal.service import journal_service
 from duly.actors.caller import Caller
@@ -46,40 +43,24 @@ from duly.actors.verifier.service import VerifierService
 from duly.cli import gate
 from duly.cli.mandate import Opened as OpenedPackage
 from duly.cli.mandate import Order, draft
-from duly.hosts.client import ResultGroup
-from duly.hosts.ledger import Ledger
-from duly.protocol.authority.grant import Grant
-from duly.protocol.authority.receipt import Receipt, output_digest
-from duly.protocol.authority.settlement import Settlement
-from duly.protocol.authority.signing import key_id, peek_payload, public_bytes
+from duly.protocol.authority.signing import key_id, public_bytes
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import Resumed
 from duly.protocol.plan.catalogue import Catalogue
-from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import new_request
-from duly.protocol.wire import canon
-from duly.protocol.wire.errors import AuthorityError, DulyError, RuntimeFault
-from duly.protocol.wire.tagged import from_tagged, to_tagged
+from duly.protocol.wire.errors import DulyError
 from duly.storage.home import Home
 from duly.storage.journal_queue import JournalQueue
 from duly.storage.keys import KeyRing
 from duly.storage.memory import MemoryArtifacts
 from duly.storage.memory_journal import MemoryJournal
 from duly.storage.packages import PackageStore
+from function_host import LOOK, SEEN, SEND, FunctionHost, wait
 from model_uses import NoModel
-from plans import plan, step, table, tool
+from plans import plan, step
 
 NODE = "n1"
-NOW = SystemClock().now_ms
-LOOK = tool("look", concurrent=True)
-SEND = tool("send", "write", idempotency="none")
-SEEN = tool("seen")
-BUILTIN = {
-    name: Descriptor(server="duly", name=name.partition(".")[2], effect="read")
-    for name in (SURVEY, FINGERPRINT)
-}
-ALL = table(LOOK, SEND, SEEN)
 MANIFEST = b"""
 [package]
 name = "racing"
@@ -95,110 +76,6 @@ tools = ["t.look", "t.send", "t.seen"]
 kind = "python"
 functions = ["look", "send", "seen"]
 """
-
-
-@dataclass
-class FunctionHost:
-    """A host of one class that runs functions, with a ledger, receipts and a memory like the real one's."""
-
-    name: str
-    key: Ed25519PrivateKey
-    functions: Mapping[str, Callable[..., Any]]
-    chance: random.Random
-    ledger: Ledger = field(default_factory=Ledger)
-    done: dict[str, ResultGroup] = field(default_factory=dict)
-    running: set[str] = field(default_factory=set)  # grants that were used and whose end is to come
-    forgets: bool = False  # it dies after the effect, with the only word of it
-    silent: bool = False  # it cannot be asked what became of anything
-    asked: int = 0
-    frozen: asyncio.Event | None = None  # the first dispatch stands still at its door until this is set
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def describe(self, package: str) -> list[Descriptor]:
-        return [*ALL.values(), *BUILTIN.values()]
-
-    async def cancel(self, run_id: str, *, force: bool = False) -> int:
-        return 0
-
-    async def hello(self) -> dict[str, Any]:
-        return {"host": self.name}
-
-    async def run(
-        self, grants: bytes, arguments: Sequence[bytes], **warrant: Any
-    ) -> AsyncIterator[ResultGroup]:
-        opened = _grants(grants)
-        if self.frozen is not None and not self.arrived.is_set():
-            self.arrived.set()
-            await self.frozen.wait()
-        refusals = self.ledger.use([(one.nonce, one.expires_ms) for one in opened], NOW())
-        self.running |= {one.nonce for one in opened}
-        try:
-            for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
-                await wait(self.chance)
-                if grant.epoch < self.ledger.epoch:
-                    refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
-                self.ledger.raise_epoch(grant.epoch)
-                group = self._ran(grant, data, refusal)
-                if self.forgets and grant.effect != "read":
-                    raise RuntimeFault("runtime.host_lost", "The host went away.")
-                self.done[grant.nonce] = group
-                self.running.discard(grant.nonce)
-                await wait(self.chance)
-                yield group
-        finally:
-            self.running -= {one.nonce for one in opened}
-
-    def _ran(self, grant: Grant, data: bytes, refusal: DulyError | None) -> ResultGroup:
-        output, errors = b"", {}
-        outcome, code = "ok", ""
-        if refusal is None:
-            value = self.functions[grant.tool](**from_tagged(canon.decode(data)))
-            output = canon.encode(value if grant.tool.startswith("duly.") else to_tagged(value))
-        else:
-            outcome, code, errors = "error", refusal.code, {grant.nonce: refusal.to_data()}
-        now = NOW()
-        receipt = Receipt(
-            run_id=grant.run_id,
-            step_id=grant.step_id,
-            attempt=grant.attempt,
-            grant=grant.nonce,
-            host=self.name,
-            epoch=grant.epoch,
-            outcome=outcome,
-            code=code,
-            arguments=grant.arguments,
-            output=output_digest(output) if outcome == "ok" else "",
-            started_ms=now,
-            ended_ms=now,
-            duration_us=1,
-        )
-        signed = Receipt.sign_all([receipt], self.key)
-        return ResultGroup(signed, [grant.nonce], {grant.nonce: output} if outcome == "ok" else {}, errors)
-
-    async def settle(self, statement: bytes) -> tuple[dict[str, str], list[ResultGroup]]:
-        self.asked += 1
-        if self.silent:
-            raise RuntimeFault("runtime.wrong_reply", "The host says nothing that makes sense.")
-        wanted = Settlement.peek(statement)
-        if wanted.epoch < self.ledger.epoch:
-            raise AuthorityError("grant.stale_epoch", "Another harness has taken over.")
-        fates = {}
-        for nonce in wanted.nonces:
-            void = self.ledger.settle(nonce, wanted.granted_ms, NOW() + 10**9) == "void"
-            while nonce in self.running:
-                await asyncio.sleep(0)  # as a host does: what still runs is waited for
-            fates[nonce] = "void" if void else "done" if nonce in self.done else "unknown"
-        return fates, [self.done[nonce] for nonce, fate in fates.items() if fate == "done"]
-
-
-def _grants(envelope: bytes) -> list[Grant]:
-    return [Grant.model_validate(one) for one in peek_payload(envelope, "grant")["all"]]
-
-
-async def wait(chance: random.Random) -> None:
-    """Lets the others have their turn, a few times or not at all."""
-    for _ in range(chance.randrange(4)):
-        await asyncio.sleep(0)
 
 
 class InProcess:
