@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import app_look, app_review, app_steer
+from . import app_look, app_model, app_review, app_steer
 
 app = typer.Typer(
     name="duly",
@@ -278,4 +278,5 @@ def cancel(
 
 app_steer.register(app)
 app_look.register(app)
+app_model.register(app)
 app_review.register(app)

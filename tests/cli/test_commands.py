@@ -18,7 +18,7 @@ COMMANDS = [
     *"init watch report metrics doctor".split(),
     *"edit guide amend resume".split(),
     *("cache stats", "cache list", "cache show", "cache evict", "cache clear"),
-    *("audit log", "audit verify", "tools list", "node start", "node stop"),
+    *("audit log", "audit verify", "tools list", "model serve", "node start", "node stop"),
 ]
 
 
