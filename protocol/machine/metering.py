@@ -39,6 +39,8 @@ def too_long(run: Run) -> list[Event]:
         return []  # nobody knows what it still wants
     if run.replans.get(TRIGGER, 0) >= REPLANS_BUDGET_MAX or run.plan is None:
         return []
+    if run.checking:
+        return []  # checks before a write are under way and hold their reservation; afterwards is soon enough
     for name in COUNTED:
         left, limit = run.budget.left(name), run.budget.limits.get(name, 0)
         near = left is not None and run.budget.used(name) * 100 >= limit * BUDGET_WARNING_PERCENT

@@ -19,9 +19,11 @@ def still_used(run: Run, tools: Iterable[str]) -> list[str]:
     if run.plan is None or run.phase in (Phase.PLANNING, Phase.REPLAN_REQUIRED):
         return []
     needed: set[str] = set()
+    # Whoever is asked about a step that failed may say: retry.
+    asked = run.asked.about.partition(":")[2] if run.asked is not None else ""
     for step in run.plan.steps:
         status = run.steps[step.step_id].status
-        if status not in DONE and status not in GONE:
+        if step.step_id == asked or (status not in DONE and status not in GONE):
             needed.add(step.tool or "")
         independent = step.verification.independent
         if status not in GONE and isinstance(independent, ReadBack):

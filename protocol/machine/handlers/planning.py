@@ -98,9 +98,10 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
     if run.binding is not None:
         raise RunError("run.not_waiting_for_that", f"Run {run.run_id} is bound already.")
     binding = stimulus.binding
-    agent = run.agent.model_copy(
-        update={"planning": run.mandate.planning, "budget": dict(run.mandate.budget)}
-    )
+    failed = bool(set(run.replans) - {OBJECTIVE_CHANGED})
+    # What had a plan that failed needs another plan: a model that answers by itself would pass over the failure.
+    planning = "always" if failed else run.mandate.planning
+    agent = run.agent.model_copy(update={"planning": planning, "budget": dict(run.mandate.budget)})
     route = choose(run.request, binding, agent, has_model=run.has_model)
     events = [
         event(
@@ -112,9 +113,7 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
             playbook=binding.playbook or "",
             metric=binding.metric or "",
             # What failed is not looked up again: a replan needs another plan.
-            look_up=route.route == "orchestrated"
-            and not run.replay_of
-            and not set(run.replans) - {OBJECTIVE_CHANGED},
+            look_up=route.route == "orchestrated" and not run.replay_of and not failed,
             reason=route.reason,
         )
     ]
