@@ -12,7 +12,7 @@ from pydantic import Field
 
 from duly.protocol.wire.model import Model
 
-from .model_messages import AskArguments, AskReason, AskTurn, ModelAnswered, ModelNamed, NameModel
+from .model_messages import AskArguments, AskReason, AskTurn, ModelAnswered
 from .model_terms import ModelTerms, UseTold
 
 
@@ -257,8 +257,6 @@ KINDS: dict[str, type[Model]] = {
     "plan.bound": BindingFound,
     "plan.draft": AskDraft,
     "plan.drafted": PlanDrafted,
-    "model.name": NameModel,
-    "model.named": ModelNamed,
     "model.arguments": AskArguments,
     "model.reason": AskReason,
     "model.turn": AskTurn,

@@ -11,18 +11,6 @@ from duly.protocol.wire.model import Model
 from .model_terms import ModelTerms, UseTold
 
 
-class NameModel(Model):
-    """To the planner or the verifier: which model would you ask for this package?"""
-
-    package: str
-
-
-class ModelNamed(Model):
-    """``provider:name``, empty for none."""
-
-    model: str
-
-
 class AskArguments(Model):
     """To the planner's model: the open arguments of a step. Blob 0 holds the tagged inputs by name."""
 

@@ -7,13 +7,15 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 from duly.hosts.admission import EpochStatement
 from duly.hosts.client import HostClient
+from duly.hosts.models.client import ModelHostClient
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed, Used
+from duly.protocol.plan.model_call import ModelRole
 from duly.protocol.wire.errors import DulyError, RunError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
@@ -75,7 +77,10 @@ class HarnessRuntime:
         self._packages = Packages(store, self._caller, reads, spread, settings.node)
         self._settler = Settler(self._caller, self._signer, reader, clock, settings.node)
         self._followers = Followers()
-        thinker = Thinker(self._caller, self._recordings)
+        models: dict[ModelRole, ModelHostClient] = {
+            role: ModelHostClient(settings.host_socket(f"model-{role}")) for role in get_args(ModelRole)
+        }
+        thinker = Thinker(self._caller, self._recordings, models)
         self._thinker = thinker
         self._performer = Performer(
             caller=self._caller,

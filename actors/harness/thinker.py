@@ -6,23 +6,24 @@ answered comes back with every reply, failed ones too, so that the run's record 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.machine import direct, effects, stimuli
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome, Stimulus, Used
+from duly.protocol.plan.model_call import ModelRole
 from duly.protocol.plan.plan import Step
 from duly.protocol.wire import canon
-from duly.protocol.wire.envelope import Role
 from duly.protocol.wire.errors import DulyError, ModelError, RunError, error_from_data
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, MODEL_TOKENS_DEFAULT
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, MODEL_NAMED_SECONDS_MAX, MODEL_TOKENS_DEFAULT
 from duly.protocol.wire.model import Model
 
 from ..caller import Caller
-from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered, ModelNamed, NameModel
+from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered
 from ..model_terms import ModelTerms, heard, recorded
 from .again import again
 
@@ -32,21 +33,30 @@ log = logging.getLogger("duly")
 TRANSIENT = frozenset(("runtime.actor_lost",))
 
 
-class Thinker:
-    """``recordings`` gives the calls of models that an earlier run made, for a replay."""
+class NamesModels(Protocol):
+    """A model host, asked for nothing but the name of its model."""
 
-    def __init__(self, caller: Caller, recordings: Recordings) -> None:
+    async def which(self, package: str) -> str: ...
+
+
+class Thinker:
+    """``recordings`` gives the calls of models that an earlier run made, for a replay; ``hosts`` are the model hosts, which
+    say what is set. A request is taken whether or not an actor is there to plan it, so no actor is asked for that."""
+
+    def __init__(
+        self, caller: Caller, recordings: Recordings, hosts: Mapping[ModelRole, NamesModels]
+    ) -> None:
         self._caller = caller
         self._recordings = recordings
+        self._hosts = hosts
 
-    async def model_of(self, role: Role, package: str) -> str:
+    async def model_of(self, role: ModelRole, package: str) -> str:
         """The model that a role would ask for a package, empty for none. Nobody there to say is none, too."""
         try:
-            named, _ = await again(lambda: self._caller.ask(role, NameModel(package=package), ModelNamed))
-        except DulyError as error:
-            log.warning("the %s could not say which model it asks: %s", role, error)
+            return await asyncio.wait_for(self._hosts[role].which(package), MODEL_NAMED_SECONDS_MAX)
+        except (DulyError, TimeoutError) as error:
+            log.warning("the model host %s does not say which model it has: %s", role, error)
             return ""
-        return named.model
 
     def check_replay(self, run_id: str) -> None:
         """Raises ``RunError`` ``run.not_recorded`` for a run that asked no model, ``LogError`` for one whose record is
@@ -62,7 +72,7 @@ class Thinker:
         """Whether there is a critic: a model of the critic's host, or one in the record that is replayed."""
         if replay_of:
             return any(one.use.purpose == "critic" for one in self._recordings(replay_of))
-        return bool(await self.model_of("verifier", package))
+        return bool(await self.model_of("critic", package))
 
     def terms(self, run: Run, tokens_max: int, blobs: list[bytes], seed: str = "") -> ModelTerms:
         """The terms of one order. A replay's answers are appended to ``blobs``."""

@@ -16,7 +16,7 @@ from duly.protocol.wire.errors import DulyError, RequestError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
 from ..messages import AskDraft, CancelRun, Done, PlanDrafted
-from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered, ModelNamed, NameModel
+from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered
 from ..model_session import Asks, Session
 from ..model_terms import ModelTerms, told
 from ..service import Handler, Reply
@@ -30,7 +30,6 @@ from .service import PlannerService, catalogue_in, descriptors_in, provenance_of
 class ModelHost(Asks, Protocol):
     """A model host, as its client is."""
 
-    async def which(self, package: str) -> str: ...
     async def cancel(self, run_id: str) -> int: ...
 
 
@@ -43,15 +42,11 @@ class ModelPlanner:
 
     def handlers(self) -> dict[type[Any], Handler]:
         return {
-            NameModel: self.name,
             AskArguments: self.arguments,
             AskReason: self.reason,
             AskTurn: self.turn,
             CancelRun: self.cancel,
         }
-
-    async def name(self, body: NameModel, blobs: list[bytes], envelope: Envelope) -> Reply:
-        return Reply(ModelNamed(model=await self._host.which(body.package)))
 
     async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
         await self._host.cancel(body.run_id)

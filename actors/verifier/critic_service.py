@@ -12,7 +12,6 @@ from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import DulyError
 
 from ..messages import AskJudgement, CancelRun, Done
-from ..model_messages import ModelNamed, NameModel
 from ..model_session import Asks
 from ..model_terms import UseTold, told
 from ..service import Handler, Reply
@@ -24,7 +23,6 @@ CHECK_ID = "critic"
 class CriticHost(Asks, Protocol):
     """The critic's model host, as its client is."""
 
-    async def which(self, package: str) -> str: ...
     async def cancel(self, run_id: str) -> int: ...
 
 
@@ -33,10 +31,7 @@ class Critic:
         self._host = host
 
     def handlers(self) -> dict[type[Any], Handler]:
-        return {NameModel: self.name, CancelRun: self.cancel}
-
-    async def name(self, body: NameModel, blobs: list[bytes], envelope: Envelope) -> Reply:
-        return Reply(ModelNamed(model=await self._host.which(body.package)))
+        return {CancelRun: self.cancel}
 
     async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
         await self._host.cancel(body.run_id)

@@ -52,6 +52,7 @@ MODEL_TEXT_BYTES_MAX = 400_000  # one text to a model; the context of large mode
 MODEL_MESSAGES_MAX = 100  # a direct run's turns and their answers
 MODEL_ANSWER_BYTES_MAX = 1_000_000  # of a server's whole answer; a plan of 200 steps has a tenth
 MODEL_SECONDS_MAX = 300  # one call; a small model on two cores writes a plan in a minute or two
+MODEL_NAMED_SECONDS_MAX = 10  # a model host that does not say which model it has by then has none
 MODEL_RETRIES_MAX = 3  # of one call that failed for a passing reason: rate limit, outage, lost connection
 MODEL_RETRY_AFTER_SECONDS_MAX = 30  # a server that asks for a longer pause is not waited for
 MODEL_STRING_CHARS_MAX = 2_000  # one text of a model's answer; longer ones are referred to, not copied
