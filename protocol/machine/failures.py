@@ -14,20 +14,34 @@ from .run import Run
 DENIALS = ("grant.effect", "mandate.", "policy.", "tool.not_allowed", "tool.denied")
 
 
+# What a step failed with -> why another plan is needed (DESIGN 11). All of these share one bound.
+MISSING_SOURCE = ("tool.source_missing", "tool.source_damaged", "tool.source_changed")
+NEW_DEPENDENCY = ("plan.reference_unresolved", "plan.arguments")  # it needs what no step of this plan gives
+STEP_TRIGGERS = ("step_failure", "missing_source", "new_dependency")
+
+
+def trigger_of(code: str) -> str:
+    """The trigger of the replan that a step's failure leads to."""
+    if code in MISSING_SOURCE:
+        return "missing_source"
+    return "new_dependency" if code in NEW_DEPENDENCY else "step_failure"
+
+
 def destination(run: Run, step: Step) -> str:
     """The first destination of a step's contract that is still open, ``fail`` where there is none.
 
     Another plan is closed once the bound on replans is reached; then the next destination counts.
     """
     for one in step.on_failure:
-        if one.do == "retry" or (one.do == "replan" and not may_replan(run, "step_failure")):
+        if one.do == "retry" or (one.do == "replan" and not may_replan(run)):
             continue
         return one.do
     return "replan" if any(one.do == "replan" for one in step.on_failure) else "fail"
 
 
-def may_replan(run: Run, trigger: str, bound: int = REPLANS_STEP_FAILURE_MAX) -> bool:
-    return run.replans.get(trigger, 0) < bound
+def may_replan(run: Run) -> bool:
+    """Whether a step's failure may lead to another plan."""
+    return sum(run.replans.get(trigger, 0) for trigger in STEP_TRIGGERS) < REPLANS_STEP_FAILURE_MAX
 
 
 def retry_wait_ms(step: Step, attempts: int, fresh: str) -> int | None:
@@ -91,19 +105,19 @@ def sentence(run: Run, step_id: str) -> str:
 
 def _replan(run: Run, step_id: str) -> list[Event]:
     said = sentence(run, step_id)
-    if not may_replan(run, "step_failure"):
+    code = run.steps[step_id].code
+    if not may_replan(run):
         return [
-            event("replan.refused", trigger="step_failure", code="replan.bound"),
+            event("replan.refused", trigger=trigger_of(code), code="replan.bound"),
             *ends.stop(
                 run, "replan.bound", f"{said} The steps of this run failed too often for another plan."
             ),
         ]
-    code = run.steps[step_id].code
     return [
         event(
             "replan.triggered",
             {"message": canon.encode(said)},
-            trigger="step_failure",
+            trigger=trigger_of(code),
             code=code,
             plan=run.plan_digest,
         )

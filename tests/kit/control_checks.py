@@ -20,7 +20,7 @@ CRITIC_TIERS = ("supervised", "bounded_autonomous", "long_autonomous")
 BREAKER = 5
 BOUNDS = {
     "gate_feedback": 3,
-    "step_failure": 2,
+    "step_failure": 2,  # with the two that are special cases of it
     "failed_verification": 2,
     "budget_nearly_exhausted": 1,
     "objective_changed": 20,
@@ -189,6 +189,8 @@ def _changed_tools_never_run(leaves: Iterable[Leaf]) -> None:
 
 def _replans_are_bounded(leaves: Iterable[Leaf]) -> None:
     count = Counter(leaf["facts"]["trigger"] for leaf in leaves if leaf["kind"] == "replan.triggered")
+    for special in ("missing_source", "new_dependency"):
+        count["step_failure"] += count.pop(special, 0)
     for trigger, times in count.items():
         hold(times <= BOUNDS[trigger], f"{times} replans for {trigger}")
 

@@ -145,6 +145,24 @@ class TestStepFailure:
         run = story.run()
         assert (run.phase, run.reason) == (Phase.FAILED, "replan.identical")
 
+    @pytest.mark.parametrize(
+        ("code", "trigger"),
+        [
+            ("tool.broken", "step_failure"),
+            ("tool.source_missing", "missing_source"),
+            ("tool.source_changed", "missing_source"),
+        ],
+    )
+    def test_what_failed_says_why_another_plan_is_needed_under_one_bound(self, code, trigger):
+        story = Story(*(of(step("s1", A, {"key": n}, on_failure=REPLAN)) for n in range(4)))
+
+        def gone(**_: Any) -> Any:
+            raise CallFailure(code)
+
+        story.driver.answers.tools = {"t.a": gone}
+        assert story.run().phase is Phase.FAILED
+        assert [one["trigger"] for one in story.driver.facts("replan.triggered")] == [trigger] * 2
+
     def test_bounded(self):
         plans = [of(step("s1", A, {"key": n}, on_failure=REPLAN)) for n in range(5)]
         story = Story(*plans)
