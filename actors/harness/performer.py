@@ -237,13 +237,10 @@ class Performer:
             self._caller.ask("executor", body, Done, index=index, run_id=run.run_id)
             for index in range(self._caller.count("executor"))
         ]
-        if run.has_model:
-            told.append(self._caller.ask("planner", body, Done, run_id=run.run_id))
-        if run.has_critic:
-            told.append(self._caller.ask("verifier", body, Done, run_id=run.run_id))
         for problem in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(problem, BaseException):
-                log.warning("somebody did not cancel run %s: %s", run.run_id, problem)
+                log.warning("an executor did not cancel run %s: %s", run.run_id, problem)
+        await self._thinker.silence(run)
 
     def _wake(self, run: Run, order: effects.Wake) -> None:
         """Sets a timer; one of the same key is set anew. A timer that nobody needs any more changes nothing."""

@@ -175,6 +175,7 @@ class HarnessRuntime:
         digests: dict[str, str] = {}
         stalled = ""
         settled = await self._settler.settle_run(run)
+        await self._thinker.silence(run)  # what the harness before had asked for is asked for again
         try:
             opened = await self._packages.get(run.mandate.package)
             digests = opened.digests()

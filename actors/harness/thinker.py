@@ -33,19 +33,19 @@ log = logging.getLogger("duly")
 TRANSIENT = frozenset(("runtime.actor_lost",))
 
 
-class NamesModels(Protocol):
-    """A model host, asked for nothing but the name of its model."""
+class ModelHost(Protocol):
+    """What the harness wants of a model host: the name of its model, and the end of a run's calls. It never calls a
+    model."""
 
     async def which(self, package: str) -> str: ...
+    async def cancel(self, run_id: str) -> int: ...
 
 
 class Thinker:
     """``recordings`` gives the calls of models that an earlier run made, for a replay; ``hosts`` are the model hosts, which
     say what is set. A request is taken whether or not an actor is there to plan it, so no actor is asked for that."""
 
-    def __init__(
-        self, caller: Caller, recordings: Recordings, hosts: Mapping[ModelRole, NamesModels]
-    ) -> None:
+    def __init__(self, caller: Caller, recordings: Recordings, hosts: Mapping[ModelRole, ModelHost]) -> None:
         self._caller = caller
         self._recordings = recordings
         self._hosts = hosts
@@ -57,6 +57,18 @@ class Thinker:
         except (DulyError, TimeoutError) as error:
             log.warning("the model host %s does not say which model it has: %s", role, error)
             return ""
+
+    async def silence(self, run: Run) -> None:
+        """Ends whatever a model still does for a run: it was cancelled, or another harness had asked for it. The hosts
+        are told themselves, since an actor may be away; one that is not there works on nothing."""
+        roles: list[ModelRole] = ["planner"] if run.has_model else []
+        if run.has_critic:
+            roles.append("critic")
+        for role in roles:
+            try:
+                await asyncio.wait_for(self._hosts[role].cancel(run.run_id), MODEL_NAMED_SECONDS_MAX)
+            except (DulyError, TimeoutError) as error:
+                log.warning("the model host %s did not cancel run %s: %s", role, run.run_id, error)
 
     def check_replay(self, run_id: str) -> None:
         """Raises ``RunError`` ``run.not_recorded`` for a run that asked no model, ``LogError`` for one whose record is

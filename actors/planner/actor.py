@@ -11,12 +11,13 @@ from duly.storage.packages import PackageStore
 
 from ..base import ServiceActor
 from ..messages import AskBinding, AskDraft
+from ..model_session import Asks
 from ..service import Reply, Service
-from .model_service import ModelHost, ModelPlanner
+from .model_service import ModelPlanner
 from .service import PlannerService
 
 
-def planner_service(planner: PlannerService, host: ModelHost) -> Service:
+def planner_service(planner: PlannerService, host: Asks) -> Service:
     """The planner's messages over its pure core and its model host."""
     model = ModelPlanner(planner, host)
 

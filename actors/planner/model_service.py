@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from duly.protocol.plan.descriptor import Descriptor
 from duly.protocol.plan.plan import Step
@@ -15,7 +15,7 @@ from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import DulyError, RequestError, WireError
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
-from ..messages import AskDraft, CancelRun, Done, PlanDrafted
+from ..messages import AskDraft, PlanDrafted
 from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered
 from ..model_session import Asks, Session
 from ..model_terms import ModelTerms, told
@@ -27,16 +27,10 @@ from .model.reason import reason
 from .service import PlannerService, catalogue_in, descriptors_in, provenance_of
 
 
-class ModelHost(Asks, Protocol):
-    """A model host, as its client is."""
-
-    async def cancel(self, run_id: str) -> int: ...
-
-
 class ModelPlanner:
     """Answers the messages that need a model. ``planner`` knows the packages."""
 
-    def __init__(self, planner: PlannerService, host: ModelHost) -> None:
+    def __init__(self, planner: PlannerService, host: Asks) -> None:
         self._planner = planner
         self._host = host
 
@@ -45,12 +39,7 @@ class ModelPlanner:
             AskArguments: self.arguments,
             AskReason: self.reason,
             AskTurn: self.turn,
-            CancelRun: self.cancel,
         }
-
-    async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
-        await self._host.cancel(body.run_id)
-        return Reply(Done())
 
     async def draft(self, body: AskDraft, blobs: Sequence[bytes]) -> Reply:
         """A plan that a model made, valid, or what was wrong with the last of its drafts."""

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from duly.protocol.judgement.checks import Check
 from duly.protocol.plan.plan import Plan
 from duly.protocol.wire import tagged
-from duly.protocol.wire.envelope import Envelope
 from duly.protocol.wire.errors import DulyError
 
-from ..messages import AskJudgement, CancelRun, Done
+from ..messages import AskJudgement
 from ..model_session import Asks
 from ..model_terms import UseTold, told
-from ..service import Handler, Reply
 from .critic import criticise
 
 CHECK_ID = "critic"
 
 
-class CriticHost(Asks, Protocol):
-    """The critic's model host, as its client is."""
-
-    async def cancel(self, run_id: str) -> int: ...
-
-
 class Critic:
-    def __init__(self, host: CriticHost) -> None:
+    def __init__(self, host: Asks) -> None:
         self._host = host
-
-    def handlers(self) -> dict[type[Any], Handler]:
-        return {CancelRun: self.cancel}
-
-    async def cancel(self, body: CancelRun, blobs: list[bytes], envelope: Envelope) -> Reply:
-        await self._host.cancel(body.run_id)
-        return Reply(Done())
 
     async def review(
         self,

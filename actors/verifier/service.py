@@ -99,8 +99,7 @@ class VerifierService:
         self._packages: OrderedDict[str, Package] = OrderedDict()
 
     def service(self) -> Service:
-        handlers = self._critic.handlers() if self._critic is not None else {}
-        return Service("verifier", {AskReads: self.reads, AskJudgement: self.judge, **handlers})
+        return Service("verifier", {AskReads: self.reads, AskJudgement: self.judge})
 
     async def reads(self, body: AskReads, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The tallies and read-backs that a judgement needs; the harness grants them one by one."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from holding import PACKAGE, Holding, holding
 from runtime_fixture import short_home, stop
 from runtime_home import Outcome, RuntimeHome
-from scripted_model_server import Asked, ScriptedModelServer, refuses
+from scripted_model_server import Asked, ScriptedModelServer, holds, refuses
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 CANARY = "sk-canary-4f1d0c2b7a"
@@ -71,6 +74,14 @@ def ask(home: RuntimeHome, held: Holding, mind: Mind) -> Callable[..., Outcome]:
         return home.ask(PACKAGE, request, *options)
 
     return asking
+
+
+def until(holds_now: Callable[[], bool]) -> None:
+    """Returns once something holds; fails after a minute."""
+    deadline = time.monotonic() + 60
+    while not holds_now():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.01)
 
 
 def look(step_id: str, name: str | None, **more: Any) -> dict[str, Any]:
@@ -266,6 +277,24 @@ class TestFailures:
         assert outcome.code == 3 and outcome.result["reason"].endswith(
             "model_tokens" if False else "budget"
         ), outcome.out
+
+    def test_a_harness_that_dies_while_a_model_works_leaves_the_next_one_to_ask_again(self, home, held, mind):
+        mind.says = {"turn": [holds(), {"turn": {"kind": "answer", "text": "Still here."}}]}
+        mind.asked = []
+        command = home.begin("run", str(PACKAGE), "Are you there?", "--json", *NEVER)
+        until(lambda: mind.kinds() == ["turn"])
+        os.kill(home.pid("Harness"), signal.SIGKILL)
+        outcome = home.finish(command)
+        assert (outcome.code, outcome.result["answer"]) == (0, "Still here."), outcome.err
+        assert mind.kinds() == ["turn", "turn"] and outcome.facts("run.resumed")
+        home.verified()
+
+    def test_cancelling_ends_the_call(self, home, held, mind):
+        mind.says, mind.asked = {"turn": [holds()]}, []
+        command = home.begin("run", str(PACKAGE), "Are you there now?", "--json", *NEVER)
+        until(lambda: mind.kinds() == ["turn"])
+        command.send_signal(signal.SIGINT)
+        assert home.finish(command).code == 5
 
     def test_the_key_stands_nowhere(self, home):
         found = [
