@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No test ever touches the data directory of the person who runs it."""
+    """No test ever touches the data directory of the person who runs it.
+
+    Whoever starts the tests in the background may have had interrupts and hang-ups ignored, and what is ignored is
+    inherited: commands under test must hear them.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     short = tempfile.mkdtemp(
         prefix="duly-t-"
     )  # a Unix socket path has at most 107 bytes, pytest's own are longer

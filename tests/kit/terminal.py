@@ -28,8 +28,6 @@ class Terminal:
             stderr=slave,
             env={**os.environ, "TERM": "xterm", **(environment or {})},
             start_new_session=True,
-            # Whoever started the tests may ignore hang-ups, and what is ignored is inherited.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         os.close(slave)
 
