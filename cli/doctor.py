@@ -1,4 +1,7 @@
-"""``duly doctor``: what holds on this machine and of a package, without starting or changing anything."""
+"""``duly doctor``: what holds on this machine and of a package, without starting or changing anything.
+
+A model that is set is asked one small question, where a runtime is up to ask it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from duly.storage.home import Home
 
 from . import doctor_home, exit_codes
 from .doctor_machine import machine
-from .doctor_package import package
+from .doctor_models import models
+from .doctor_package import digest_of, package
 from .finding import Finding
 from .layout import bold, count, paragraph
 from .output import emit, say
@@ -38,6 +42,7 @@ def look(home: Home, named: str | None) -> tuple[str, list[Finding]]:
     found += [*said, doctor_home.log(home), assured]
     if named is not None:
         found += package(home, named, duckdb=util.find_spec("duckdb") is not None)
+    found += models(home, digest_of(home, named))
     return level, found
 
 

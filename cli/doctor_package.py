@@ -39,6 +39,14 @@ def package(home: Home, named: str, *, duckdb: bool) -> Iterator[Finding]:
     yield _models(loaded)
 
 
+def digest_of(home: Home, named: str | None) -> str:
+    """The digest of a package's snapshot, empty where none is named or it does not load."""
+    try:
+        return load_package(*files_of(home, named)).digest if named is not None else ""
+    except DulyError:
+        return ""
+
+
 def _sources(home: Home, loaded: Package, folder: Path, *, duckdb: bool) -> Iterator[Finding]:
     """Whether every source is there, or will be made."""
     sources = loaded.manifest.sources

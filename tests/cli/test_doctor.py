@@ -48,7 +48,7 @@ class TestCommand:
         data = json.loads(line)
         assert data["usable"] and data["assurance"] == "personal" and data["home"] == str(home.root)
         assert {one["state"] for one in data["findings"]} <= {"ok", "note"}
-        assert {"machine", "sandbox", "data", "keys", "runtime", "log", "assurance"} == {
+        assert {"machine", "sandbox", "data", "keys", "runtime", "log", "assurance", "models"} == {
             one["group"] for one in data["findings"]
         }
         assert not home.root.exists()
