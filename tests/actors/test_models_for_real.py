@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,14 +28,24 @@ class Mind:
     def __init__(self) -> None:
         self.says: dict[str, Any] = {}
         self.asked: list[tuple[str, str]] = []
+        self._arrived = threading.Semaphore(0)
+
+    def wait(self) -> None:
+        """Returns once the next question has come."""
+        assert self._arrived.acquire(timeout=60), "nobody asked the model"
 
     def __call__(self, asked: Asked) -> Any:
         kind = asked.body["response_format"]["json_schema"]["name"]
         self.asked.append((kind, asked.texts))
+        self._arrived.release()
         word = self.says.get(kind)
         if isinstance(word, list):
             word = word.pop(0) if word else None
         return refuses(500, f"nothing to say about {kind}") if word is None else word
+
+    def forget(self) -> None:
+        """From now on only what is asked then counts."""
+        self.asked, self._arrived = [], threading.Semaphore(0)
 
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.asked]
@@ -74,14 +84,6 @@ def ask(home: RuntimeHome, held: Holding, mind: Mind) -> Callable[..., Outcome]:
         return home.ask(PACKAGE, request, *options)
 
     return asking
-
-
-def until(holds_now: Callable[[], bool]) -> None:
-    """Returns once something holds; fails after a minute."""
-    deadline = time.monotonic() + 60
-    while not holds_now():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.01)
 
 
 def look(step_id: str, name: str | None, **more: Any) -> dict[str, Any]:
@@ -280,9 +282,9 @@ class TestFailures:
 
     def test_a_harness_that_dies_while_a_model_works_leaves_the_next_one_to_ask_again(self, home, held, mind):
         mind.says = {"turn": [holds(), {"turn": {"kind": "answer", "text": "Still here."}}]}
-        mind.asked = []
+        mind.forget()
         command = home.begin("run", str(PACKAGE), "Are you there?", "--json", *NEVER)
-        until(lambda: mind.kinds() == ["turn"])
+        mind.wait()
         os.kill(home.pid("Harness"), signal.SIGKILL)
         outcome = home.finish(command)
         assert (outcome.code, outcome.result["answer"]) == (0, "Still here."), outcome.err
@@ -290,9 +292,10 @@ class TestFailures:
         home.verified()
 
     def test_cancelling_ends_the_call(self, home, held, mind):
-        mind.says, mind.asked = {"turn": [holds()]}, []
+        mind.says = {"turn": [holds()]}
+        mind.forget()
         command = home.begin("run", str(PACKAGE), "Are you there now?", "--json", *NEVER)
-        until(lambda: mind.kinds() == ["turn"])
+        mind.wait()
         command.send_signal(signal.SIGINT)
         assert home.finish(command).code == 5
 
