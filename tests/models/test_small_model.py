@@ -21,17 +21,15 @@ import pytest
 from duly.actors.model_session import Session, user
 from duly.actors.planner.model.arguments import extract_arguments
 from duly.actors.planner.model.direct import Answer, ToolWish, next_turn
-from duly.actors.planner.model.plan import draft_plan
 from duly.actors.prompt import load
 from duly.hosts.models.client import ModelHostClient
 from duly.protocol.judgement.checks import Check
 from duly.protocol.judgement.verdict import judge
-from duly.protocol.plan import schema, validate
+from duly.protocol.plan import schema
 from duly.protocol.plan.agent import AgentSpec
-from duly.protocol.plan.request import Binding, new_request
+from duly.protocol.plan.request import new_request
 from duly.protocol.wire.errors import ModelError, PlanError
-from duly.protocol.wire.limits import DRAFTS_PER_PLAN_MAX, MODEL_RETRIES_MAX
-from flights import catalogue, descriptors, package
+from duly.protocol.wire.limits import MODEL_RETRIES_MAX
 from local_model import model_file
 from model_host_world import ModelHostWorld
 from plans import step, tool
@@ -135,34 +133,6 @@ def test_arguments_of_described_steps_are_valid_twenty_times_of_twenty(work, num
     assert isinstance(found, dict), found
     assert schema.faults_of(found, SEND.input_schema, "", "x", []) == []
     assert len(session.uses) <= 2 and session.uses[0].use.mode == "strict"
-
-
-def test_a_draft_ends_in_a_valid_plan_or_in_a_refusal_and_never_in_half_a_plan(work):
-    agent = package().agent("analyst").model_copy(update={"tools": ["metrics.value"]})
-    found, session = work(
-        lambda session: draft_plan(
-            session,
-            request=new_request("How many flights departed in March?"),
-            binding=Binding(),
-            package=package(),
-            agent=agent,
-            catalogue=catalogue(),
-            descriptors=descriptors(),
-            plan_id="p1",
-            version=1,
-            provenance=None,
-            guidance=(),
-            left={"steps": 2, "tool_calls": 2},
-        ),
-        9_000,
-    )
-    assert 1 <= len(session.uses) <= DRAFTS_PER_PLAN_MAX * (1 + MODEL_RETRIES_MAX)
-    if isinstance(found, PlanError):
-        assert found.code == "plan.refused" and found.faults
-    elif isinstance(found, ModelError):
-        assert found.code in ("model.truncated", "model.context_overflow", "model.budget", "model.bad_answer")
-    else:
-        assert validate.faults_of(found, {"metrics.value": descriptors()["metrics.value"]}) == []
 
 
 @pytest.mark.parametrize("last", [False, True])
