@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duly.protocol.plan.model_call import ModelCall, ModelUse
+from duly.protocol.plan.model_call import ModelCall, ModelUse, Used
+from duly.protocol.wire import canon
 from duly.protocol.wire.errors import ModelError
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """One call of an earlier run: the digest of the question, what it took, the exact bytes, and the value."""
-
-    call: str
-    use: ModelUse
-    request: bytes
-    response: bytes
-    value: Any
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +22,11 @@ class Replayed:
 
 
 class ReplayAsks:
-    """Answers out of a record, each of its answers once, in the order in which they came. No time and no token is spent."""
+    """Answers out of a record, in the order in which they came, each once in one piece of work. No time and no token is
+    spent."""
 
-    def __init__(self, recordings: Sequence[Recording]) -> None:
-        self._left = list(recordings)
+    def __init__(self, record: Sequence[Used]) -> None:
+        self._left = list(record)
 
     async def ask(self, package: str, run_id: str, call: ModelCall, mandate: bytes) -> Replayed:
         asked = call.digest()
@@ -59,4 +51,5 @@ class ReplayAsks:
         if found.use.code:
             failed = ModelError(found.use.code, "The model failed so in the run that is replayed.")
         use = found.use.model_copy(update={"tokens_in": 0, "tokens_out": 0, "cost": 0, "duration_ms": 0})
-        return Replayed(use, found.request, found.response, found.value, failed)
+        value = canon.decode(found.value, bytes_max=ARTIFACT_BYTES_MAX) if found.value else None
+        return Replayed(use, found.request, found.response, value, failed)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
-from duly.protocol.plan.model_call import ModelCall, ModelMessage, ModelUse, Purpose
+from duly.protocol.plan.model_call import ModelCall, ModelMessage, ModelUse, Purpose, Used
 from duly.protocol.plan.model_faults import TRANSIENT, pause_seconds
-from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault
+from duly.protocol.wire import canon
+from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault, WireError
 from duly.protocol.wire.limits import (
     MODEL_BACKOFF_SECONDS,
     MODEL_RETRIES_MAX,
@@ -51,17 +52,6 @@ class Asks(Protocol):
         """One call. Raises ``RuntimeFault`` where nobody is there to make it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
-    """One call that was made, for the record of the run; failed ones too."""
-
-    use: ModelUse
-    request: bytes
-    response: bytes
-    call: str = ""  # the digest of what was asked
-    value: Any = None
-
-
 class Session:
     """Calls of one order of the harness. ``tokens_max`` is what all of them together may take.
 
@@ -86,7 +76,6 @@ class Session:
         self._mandate = mandate
         self._tokens_max = tokens_max
         self._sleep = sleep
-        self._asked = ""
         self._random = random.Random(seed)
 
     @property
@@ -106,17 +95,26 @@ class Session:
 
         Raises ``ModelError``: ``model.budget`` where no tokens are left, else the code of the last try.
         """
+        asked = partial(
+            ModelCall,
+            purpose=purpose,
+            prompt=prompt.full_name,
+            prompt_digest=prompt.digest,
+            messages=[ModelMessage(role="system", text=prompt.text), *messages],
+            schema_name=schema_name,
+            json_schema=schema,
+            seconds_max=MODEL_SECONDS_MAX,
+        )
         tries = 0
         while True:
             error = None
             try:
-                answer = await self._once(purpose, prompt, messages, schema_name, schema)
+                answer = await self._once(asked)
             except RuntimeFault as fault:
                 if fault.code not in _HOST_AWAY:
                     raise
                 error = _host_away(fault)
             else:
-                self.uses.append(Used(answer.use, answer.request, answer.response, self._asked, answer.value))
                 error = answer.error
                 if error is None:
                     return answer.value
@@ -126,14 +124,8 @@ class Session:
                 raise error
             await self._sleep(pause)
 
-    async def _once(
-        self,
-        purpose: Purpose,
-        prompt: Prompt,
-        messages: Sequence[ModelMessage],
-        schema_name: str,
-        schema: dict[str, Any],
-    ) -> Answered:
+    async def _once(self, asked: Callable[..., ModelCall]) -> Answered:
+        """One call for what is left, noted. Raises ``ModelError`` ``model.budget`` where nothing is."""
         left = self.tokens_left
         if left < 1:
             raise ModelError(
@@ -141,18 +133,11 @@ class Session:
                 "The tokens for this call are spent.",
                 hint="Give the run more with --budget model_tokens=N.",
             )
-        call = ModelCall(
-            purpose=purpose,
-            prompt=prompt.full_name,
-            prompt_digest=prompt.digest,
-            messages=[ModelMessage(role="system", text=prompt.text), *messages],
-            schema_name=schema_name,
-            json_schema=schema,
-            tokens_max=left,
-            seconds_max=MODEL_SECONDS_MAX,
-        )
-        self._asked = call.digest()
-        return await self._asks.ask(self._package, self._run_id, call, self._mandate)
+        call = asked(tokens_max=left)
+        answer = await self._asks.ask(self._package, self._run_id, call, self._mandate)
+        value = b"" if answer.error else _recorded(answer.value)
+        self.uses.append(Used(answer.use, call.digest(), answer.request, answer.response, value))
+        return answer
 
     def _pause(self, error: DulyError, tries: int) -> float | None:
         """Seconds until the next try; ``None`` where there is to be none."""
@@ -164,6 +149,14 @@ class Session:
             return None
         backoff = MODEL_BACKOFF_SECONDS * float(1 << (tries - 1)) * (1 + self._random.random())
         return max(backoff, float(asked or 0))
+
+
+def _recorded(value: Any) -> bytes:
+    """The value as a record keeps it; nothing where it has no canonical form, which whoever asked finds wrong itself."""
+    try:
+        return canon.encode(value)
+    except WireError:
+        return b""
 
 
 def _host_away(fault: RuntimeFault) -> ModelError:

@@ -30,16 +30,32 @@ class ResultGroup:
     errors: dict[str, dict[str, Any]]
 
 
-class HostClient:
-    """A host by the path of its socket. Connects when it is first used, and again after the host was restarted.
-
-    A request in flight when the connection is lost fails with ``RuntimeFault`` ``runtime.host_lost``: it may have run.
-    """
+class Channel:
+    """A host by the path of its socket. Connects when it is first used, and again after the host was restarted."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
+
+    async def close(self) -> None:
+        if self._link is not None:
+            await self._link.close()
+            self._link = None
+
+    async def connected(self) -> Link:
+        """The open connection. Raises ``RuntimeFault`` ``runtime.host_unreachable``."""
+        async with self._connecting:
+            if self._link is None or self._link.lost:
+                self._link = await Link.connect(self._path)
+            return self._link
+
+
+class HostClient(Channel):
+    """A tool host.
+
+    A request in flight when the connection is lost fails with ``RuntimeFault`` ``runtime.host_lost``: it may have run.
+    """
 
     async def hello(self) -> Message:
         """Who the host is: ``host, class, keyid, epoch, pid``."""
@@ -85,7 +101,7 @@ class HostClient:
             "approvals": list(approvals),
             "templates": dict(templates or {}),
         }
-        link = await self._connected()
+        link = await self.connected()
         number, answers = link.open()
         try:
             link.send({**message, "id": number}, arguments)
@@ -99,7 +115,7 @@ class HostClient:
 
     async def settle(self, statement: bytes) -> tuple[dict[str, str], list[ResultGroup]]:
         """What became of grants (a signed ``Settlement``): fates by nonce, and the results of those that are done."""
-        link = await self._connected()
+        link = await self.connected()
         number, answers = link.open()
         groups: list[ResultGroup] = []
         try:
@@ -112,25 +128,14 @@ class HostClient:
         finally:
             link.forget(number)
 
-    async def close(self) -> None:
-        if self._link is not None:
-            await self._link.close()
-            self._link = None
-
     async def _ask(self, message: Message) -> Message:
-        link = await self._connected()
+        link = await self.connected()
         number, answers = link.open()
         try:
             link.send({**message, "id": number})
             return checked(await answers.get())[0]
         finally:
             link.forget(number)
-
-    async def _connected(self) -> Link:
-        async with self._connecting:
-            if self._link is None or self._link.lost:
-                self._link = await Link.connect(self._path)
-            return self._link
 
 
 def _group(answer: Message, blobs: list[bytes]) -> ResultGroup:

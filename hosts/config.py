@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from pydantic import Field
 
 from duly.protocol.authority.grant import HostClass
-from duly.protocol.wire import canon
-from duly.protocol.wire.errors import RuntimeFault
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
-from duly.protocol.wire.model import Model
+
+from .handed import Handed
 
 
-class HostConfig(Model):
+class HostConfig(Handed):
     """One host. ``private_key`` signs its receipts, ``harness_keys`` are raw public keys.
 
     ``people_places`` are files and folders with the public keys of people, read anew for each effect, so that a person
@@ -35,14 +31,3 @@ class HostConfig(Model):
     state: str
     scratch: str
     secrets: dict[str, str] = Field(default_factory=dict)
-
-    def encode(self) -> bytes:
-        return canon.encode(self.to_data())
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Raises ``RuntimeFault`` ``runtime.bad_config``."""
-        value = canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
-        return cls.from_data(
-            value, error=RuntimeFault, code="runtime.bad_config", what="The host's configuration"
-        )

@@ -18,15 +18,10 @@ with a ``wire.*`` error and the connection is closed.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from functools import partial
 from pathlib import Path
 
-from duly.protocol.wire.errors import DulyError
-
-from . import confinement, secrets
+from . import hosted
 from .config import HostConfig
 from .connection import Connection, Server
 from .dispatch import Dispatch
@@ -98,17 +93,13 @@ class ToolConnection(Connection):
 
 async def serve(config: HostConfig, ready_fd: int | None = None) -> None:
     """Runs a host until SIGTERM; writes a byte to ``ready_fd`` when its socket is open."""
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    stopped = hosted.told_to_end()
     host = Host(config)
     server = Server(partial(ToolConnection, host))
     try:
         await host.start()
         await server.listen(Path(config.socket))
-        if ready_fd is not None:
-            os.write(ready_fd, b"1")
-            os.close(ready_fd)
+        hosted.say_ready(ready_fd)
         await stopped.wait()
         server.refuse_more()
         await host.drain()
@@ -120,19 +111,7 @@ async def serve(config: HostConfig, ready_fd: int | None = None) -> None:
 
 def main() -> None:
     """Entry of ``python -m duly.hosts.server FD PARENT_PID [READY_FD]``."""
-    fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    confinement.harden()
-    confinement.adopt_orphans()
-    confinement.die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to handle
-    config = HostConfig.decode(secrets.take_over(fd))
-    ready_fd = int(sys.argv[3]) if len(sys.argv) > 3 else None
-    confinement.close_other_files([] if ready_fd is None else [ready_fd])
-    try:
-        asyncio.run(serve(config, ready_fd))
-    except DulyError as problem:
-        print(problem, file=sys.stderr)
-        raise SystemExit(1) from None
+    hosted.run(HostConfig, serve, adopts=True)
 
 
 if __name__ == "__main__":

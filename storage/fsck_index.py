@@ -49,6 +49,12 @@ class Index:
     def compare(self, env: Environment, size: int, add: Add) -> list[Fault]:
         """Compares with what is stored about the first ``size`` entries; returns what is remarkable and no fault."""
         stored = _stored_runs(env)
+        # A run is begun in one transaction and these pages are several: one that began in between is only there in part,
+        # and whole when it is looked at again. What is still in part then is a fault.
+        torn = [run_id for run_id, (summary, _, start) in stored.items() if summary is None or start is None]
+        if torn:
+            again = _stored_runs(env)
+            stored |= {run_id: again[run_id] for run_id in torn if run_id in again}
         for run_id in sorted(stored.keys() | self.runs.keys()):
             summary, seqs, start = stored.get(run_id, (None, [], None))
             if summary is not None and summary.first_seq >= size:

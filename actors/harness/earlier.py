@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from duly.protocol.machine.run import DONE, Run
-from duly.protocol.machine.stimuli import KeptResult, Used
-from duly.protocol.plan.model_call import ModelUse
+from duly.protocol.machine.stimuli import KeptResult
+from duly.protocol.plan.model_call import ModelUse, Used
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import RunError
 from duly.storage.ports import Artifacts

@@ -231,12 +231,12 @@ class Performer:
         await self._caller.ask("plan_cache", body, Done, run_id=run.run_id)
 
     async def _cancel(self, run: Run) -> None:
-        """Tells every executor, and whoever may have a model at work; one that is away runs nothing that it could end."""
+        """Tells every executor, and the model hosts; one that is away runs nothing that it could end."""
         body = CancelRun(run_id=run.run_id, ended=run.phase.ended)
-        told = [
+        told = (
             self._caller.ask("executor", body, Done, index=index, run_id=run.run_id)
             for index in range(self._caller.count("executor"))
-        ]
+        )
         for problem in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(problem, BaseException):
                 log.warning("an executor did not cancel run %s: %s", run.run_id, problem)

@@ -14,8 +14,8 @@ from duly.hosts.client import HostClient
 from duly.hosts.models.client import ModelHostClient
 from duly.protocol.log.checkpoint import VerifierKey
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed, Used
-from duly.protocol.plan.model_call import ModelRole
+from duly.protocol.machine.stimuli import KeptResult, Resumed, TimePassed
+from duly.protocol.plan.model_call import ModelRole, Used
 from duly.protocol.wire.errors import DulyError, RunError
 from duly.storage.artifacts import ArtifactStore
 from duly.storage.journal_reader import JournalReader
@@ -80,7 +80,7 @@ class HarnessRuntime:
         models: dict[ModelRole, ModelHostClient] = {
             role: ModelHostClient(settings.host_socket(f"model-{role}")) for role in get_args(ModelRole)
         }
-        thinker = Thinker(self._caller, self._recordings, models)
+        thinker = Thinker(self._caller, self._packages, self._recordings, models)
         self._thinker = thinker
         self._performer = Performer(
             caller=self._caller,

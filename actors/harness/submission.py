@@ -91,8 +91,8 @@ class Submission:
         _check_tools(mandate, opened)
         _check_budget(mandate.budget)
         replay_of = str(fields.get("replay_of") or "")
-        if replay_of:
-            self._thinker.check_replay(replay_of)
+        critic = TIERS[mandate.tier].critic
+        models = await self._thinker.models_for(opened.digest, replay_of, critic=critic)
         return Order(
             mandate=mandate,
             envelope=envelope,
@@ -103,9 +103,8 @@ class Submission:
             submitter_name=self._people.name(submitter),
             fingerprints=dict(opened.fingerprints),
             kept=self._earlier(mandate.from_run) if mandate.from_run else (),
-            has_model=bool(replay_of or await self._thinker.model_of("planner", opened.digest)),
-            has_critic=TIERS[mandate.tier].critic
-            and await self._thinker.has_critic(opened.digest, replay_of),
+            has_model=models[0],
+            has_critic=models[1],
             replay_of=replay_of,
         )
 

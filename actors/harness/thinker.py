@@ -8,29 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.machine import direct, effects, stimuli
 from duly.protocol.machine.run import Run
-from duly.protocol.machine.stimuli import StepOutcome, Stimulus, Used
-from duly.protocol.plan.model_call import ModelRole
+from duly.protocol.machine.stimuli import StepOutcome, Stimulus
+from duly.protocol.plan import reads
+from duly.protocol.plan.model_call import ModelRole, Used
 from duly.protocol.plan.plan import Step
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, ModelError, RunError, error_from_data
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, MODEL_NAMED_SECONDS_MAX, MODEL_TOKENS_DEFAULT
+from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, MODEL_NAMED_SECONDS_MAX
 from duly.protocol.wire.model import Model
 
 from ..caller import Caller
 from ..model_messages import AskArguments, AskReason, AskTurn, ModelAnswered
-from ..model_terms import ModelTerms, heard, recorded
-from .again import again
+from ..model_terms import ModelTerms, heard, told
+from .again import AWAY, again
+from .packages import Packages
 
 Make = Callable[[int, str], Stimulus]
 Recordings = Callable[[str], Sequence[Used]]
 log = logging.getLogger("duly")
-TRANSIENT = frozenset(("runtime.actor_lost",))
 
 
 class ModelHost(Protocol):
@@ -45,8 +46,15 @@ class Thinker:
     """``recordings`` gives the calls of models that an earlier run made, for a replay; ``hosts`` are the model hosts, which
     say what is set. A request is taken whether or not an actor is there to plan it, so no actor is asked for that."""
 
-    def __init__(self, caller: Caller, recordings: Recordings, hosts: Mapping[ModelRole, ModelHost]) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        packages: Packages,
+        recordings: Recordings,
+        hosts: Mapping[ModelRole, ModelHost],
+    ) -> None:
         self._caller = caller
+        self._packages = packages
         self._recordings = recordings
         self._hosts = hosts
 
@@ -70,31 +78,40 @@ class Thinker:
             except (DulyError, TimeoutError) as error:
                 log.warning("the model host %s did not cancel run %s: %s", role, run.run_id, error)
 
-    def check_replay(self, run_id: str) -> None:
-        """Raises ``RunError`` ``run.not_recorded`` for a run that asked no model, ``LogError`` for one whose record is
-        not whole."""
-        if not self._recordings(run_id):
+    async def models_for(self, package: str, replay_of: str, *, critic: bool) -> tuple[bool, bool]:
+        """Whether a run has a model and, where it wants one, a critic: set now, or in the record that is replayed.
+
+        Raises ``RunError`` ``run.not_recorded`` for a replay of a run that asked no model, ``LogError`` for one whose record
+        is not whole.
+        """
+        if not replay_of:
+            has_model = bool(await self.model_of("planner", package))
+            return has_model, critic and bool(await self.model_of("critic", package))
+        purposes = {one.use.purpose for one in self._recordings(replay_of)}
+        if not purposes:
             raise RunError(
                 "run.not_recorded",
-                f"Run {run_id} asked no model, or there is no such run.",
+                f"Run {replay_of} asked no model, or there is no such run.",
                 hint="Run it again without --replay.",
             )
+        return True, critic and "critic" in purposes
 
-    async def has_critic(self, package: str, replay_of: str) -> bool:
-        """Whether there is a critic: a model of the critic's host, or one in the record that is replayed."""
-        if replay_of:
-            return any(one.use.purpose == "critic" for one in self._recordings(replay_of))
-        return bool(await self.model_of("critic", package))
+    async def withheld(self, run: Run) -> set[str]:
+        """The steps whose outputs no model may see."""
+        if run.plan is None:
+            return set()
+        package = (await self._packages.get(run.mandate.package)).package
+        return reads.sensitive_steps(package, run.plan, run.descriptors)
 
     def terms(self, run: Run, tokens_max: int, blobs: list[bytes], seed: str = "") -> ModelTerms:
         """The terms of one order. A replay's answers are appended to ``blobs``."""
         replay = None
         if run.replay_of:
-            replay = recorded(self._recordings(run.replay_of), blobs)
+            replay = told(self._recordings(run.replay_of), blobs)
         return ModelTerms(
             run_id=run.run_id,
             mandate=run.mandate_envelope,
-            tokens_max=tokens_max or MODEL_TOKENS_DEFAULT,
+            tokens_max=tokens_max,
             seed=int(arguments_digest([run.run_id, seed])[:8], 16),
             replay=replay,
         )
@@ -108,7 +125,7 @@ class Thinker:
             request=run.request.to_data(),
             step=step.to_data(),
             descriptor=run.descriptors[step.tool or ""].to_data(),
-            withheld=withheld(run, step),
+            withheld=_named(step, await self.withheld(run)),
             terms=self.terms(run, order.tokens_max, blobs, str(order.key)),
         )
         value, error, uses = await self._asked(run, body, blobs)
@@ -124,7 +141,7 @@ class Thinker:
         body = AskReason(
             package=run.mandate.package,
             step=step.to_data(),
-            withheld=withheld(run, step),
+            withheld=_named(step, await self.withheld(run)),
             terms=self.terms(run, order.tokens_max, blobs, str(order.key)),
         )
         value, error, uses = await self._asked(run, body, blobs)
@@ -135,7 +152,7 @@ class Thinker:
             outcome="ok" if error is None else "error",
             code=error.code if error else "",
             message=error.message if error else "",
-            transient=error is not None and error.code in TRANSIENT,
+            transient=error is not None and error.code in AWAY,
             output=None if error else canon.encode(value),
             arguments=arguments_digest(inputs),
             tokens=sum(one.use.tokens for one in uses),
@@ -149,7 +166,8 @@ class Thinker:
     async def turn(self, run: Run, order: effects.TakeTurn) -> Make:
         """The next turn of a direct run."""
         descriptors = canon.encode({name: one.to_data() for name, one in run.descriptors.items()})
-        turns = [_turn(run, one) for one in direct.turns(run)]
+        secret = await self.withheld(run)
+        turns = [_turn(one, one.step_id in secret) for one in direct.turns(run)]
         blobs = [descriptors, canon.encode(turns)]
         body = AskTurn(
             package=run.mandate.package,
@@ -160,13 +178,17 @@ class Thinker:
         )
         value, error, uses = await self._asked(run, body, blobs)
         said = value if isinstance(value, dict) else {}
+        tool, arguments = said.get("tool", ""), said.get("arguments", {})
+        package = (await self._packages.get(run.mandate.package)).package
+        sources = reads.inputs_of(package, tool, arguments)
         return lambda now, fresh: stimuli.TurnAnswered(
             now_ms=now,
             fresh=fresh,
             answer=said.get("answer"),
-            tool=said.get("tool", ""),
-            arguments=said.get("arguments", {}),
+            tool=tool,
+            arguments=arguments,
             why=said.get("why", ""),
+            sources=sources,
             error=error,
             uses=uses,
         )
@@ -189,23 +211,13 @@ class Thinker:
         return canon.decode(back[0], bytes_max=ARTIFACT_BYTES_MAX), None, uses
 
 
-def withheld(run: Run, step: Step) -> list[str]:
-    """The inputs of a step whose values no model may see."""
+def _named(step: Step, steps: Collection[str]) -> list[str]:
+    """The names of a step's inputs that come from some steps."""
     named = {**{name: name for name in step.depends_on}, **step.inputs.artifacts}
-    return sorted(name for name, source in named.items() if is_sensitive(run, source))
+    return sorted(name for name, source in named.items() if source in steps)
 
 
-def is_sensitive(run: Run, step_id: str) -> bool:
-    """Whether a step reads what is sensitive: its tool says so, or the policy of its sources."""
-    step = run.step(step_id)
-    descriptor = run.descriptors.get(step.tool or "")
-    if descriptor is not None and descriptor.sensitive:
-        return True
-    return any(one.source in run.policy.sensitive_sources for one in step.inputs.sources)
-
-
-def _turn(run: Run, turn: direct.TurnTaken) -> Mapping[str, Any]:
-    descriptor = run.descriptors.get(turn.tool)
+def _turn(turn: direct.TurnTaken, sensitive: bool) -> Mapping[str, Any]:
     output = None if turn.output is None else canon.decode(turn.output, bytes_max=ARTIFACT_BYTES_MAX)
     return {
         "tool": turn.tool,
@@ -213,5 +225,5 @@ def _turn(run: Run, turn: direct.TurnTaken) -> Mapping[str, Any]:
         "outcome": turn.outcome,
         "output": output,
         "message": turn.message,
-        "sensitive": descriptor is not None and descriptor.sensitive,
+        "sensitive": sensitive,
     }

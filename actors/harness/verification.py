@@ -21,7 +21,7 @@ from ..model_terms import heard
 from .again import again
 from .grants import Granted, Signer, Wanted
 from .packages import Packages
-from .thinker import Thinker, is_sensitive
+from .thinker import Thinker
 
 Make = Callable[[int, str], Stimulus]
 
@@ -130,7 +130,7 @@ class Verification:
             stated=sorted(stated(run)),
             grants=granted.envelope if granted else None,
             reads=named,
-            withheld=[one.step_id for one in steps if is_sensitive(run, one.step_id)] if terms else [],
+            withheld=sorted(await self._thinker.withheld(run)) if terms else [],
             terms=terms,
         )
         return await self._caller.ask("verifier", body, JudgementGiven, blobs=blobs, run_id=run.run_id)

@@ -69,9 +69,9 @@ class ModelPlanner:
             )
         except DulyError as error:
             back: list[bytes] = []
-            return Reply(PlanDrafted(error=error.to_data(), uses=told(session, back)), back)
+            return Reply(PlanDrafted(error=error.to_data(), uses=told(session.uses, back)), back)
         back = [canon.encode(plan.to_data())]
-        return Reply(PlanDrafted(has_plan=True, uses=told(session, back)), back)
+        return Reply(PlanDrafted(has_plan=True, uses=told(session.uses, back)), back)
 
     async def arguments(self, body: AskArguments, blobs: list[bytes], envelope: Envelope) -> Reply:
         """The arguments of a step, valid and tagged."""
@@ -131,8 +131,8 @@ class ModelPlanner:
             back = [canon.encode(await work(session))]
         except DulyError as error:
             back = []
-            return Reply(ModelAnswered(error=error.to_data(), uses=told(session, back)), back)
-        return Reply(ModelAnswered(uses=told(session, back)), back)
+            return Reply(ModelAnswered(error=error.to_data(), uses=told(session.uses, back)), back)
+        return Reply(ModelAnswered(uses=told(session.uses, back)), back)
 
     def _session(self, package: str, terms: ModelTerms, blobs: Sequence[bytes]) -> Session:
         return terms.session(package, self._host, blobs)

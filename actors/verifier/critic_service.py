@@ -47,7 +47,7 @@ class Critic:
         else:
             said = _check(word.outcome, "; ".join(word.corrections))
         back: list[bytes] = []
-        return said, told(session, back), back
+        return said, told(session.uses, back), back
 
 
 def _check(outcome: Any, reason: str) -> Check:

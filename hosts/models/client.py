@@ -8,16 +8,13 @@ answer.value, answer.error, answer.use, answer.request, answer.response
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from duly.protocol.plan.model_call import ModelCall, ModelUse
-from duly.protocol.wire.errors import DulyError, Fault, ModelError, RuntimeFault
+from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault, error_of
 
-from ..client import Link, checked
+from ..client import Channel, checked
 from ..framing import Frame, Message
 
 
@@ -25,7 +22,7 @@ from ..framing import Frame, Message
 class ModelAnswer:
     """What a call gave: ``value`` where ``error`` is ``None``; always what it took and what was sent and received.
 
-    ``request`` and ``response`` are the exact bytes without keys, empty where nothing was sent or received.
+    ``error`` is a ``ModelError`` whatever its code, so that a caller has one thing to catch. ``request`` and ``response`` are the exact bytes without keys, empty where nothing was sent or received.
     """
 
     use: ModelUse
@@ -35,16 +32,8 @@ class ModelAnswer:
     error: ModelError | None
 
 
-class ModelHostClient:
-    """A model host by the path of its socket. Connects when it is first used, and again after the host was restarted.
-
-    Raises ``RuntimeFault`` only: ``runtime.host_unreachable``, ``runtime.host_lost``.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
-        self._link: Link | None = None
-        self._connecting = asyncio.Lock()
+class ModelHostClient(Channel):
+    """A model host. Raises ``RuntimeFault`` only: ``runtime.host_unreachable``, ``runtime.host_lost``."""
 
     async def hello(self) -> Message:
         """Who the host is: ``host, pid``."""
@@ -72,12 +61,12 @@ class ModelHostClient:
         ) as problem:  # the call could not even be sent: larger than a frame, a text that is not NFC
             code = "model.context_overflow" if problem.code == "wire.frame_too_large" else problem.code
             return ModelAnswer(
-                _unused(call, code), b"", b"", None, _error({**problem.to_data(), "code": code})
+                _unused(call, code), b"", b"", None, error_of(ModelError, {**problem.to_data(), "code": code})
             )
         use = ModelUse.from_data(
             answer["use"], error=RuntimeFault, code="runtime.host_lost", what="The answer"
         )
-        error = _error(answer["error"]) if "error" in answer else None
+        error = error_of(ModelError, answer["error"]) if "error" in answer else None
         request, response = blobs if len(blobs) == 2 else (b"", b"")
         return ModelAnswer(use, request, response, answer.get("value"), error)
 
@@ -90,13 +79,8 @@ class ModelHostClient:
         answer = (await self._told({"op": "check", "package": package}))[0]
         return {name: answer[name] for name in ("model", "mode", "error") if name in answer}
 
-    async def close(self) -> None:
-        if self._link is not None:
-            await self._link.close()
-            self._link = None
-
     async def _told(self, message: Message) -> Frame:
-        link = await self._connected()
+        link = await self.connected()
         number, answers = link.open()
         try:
             link.send({**message, "id": number})
@@ -109,24 +93,6 @@ class ModelHostClient:
             raise
         finally:
             link.forget(number)
-
-    async def _connected(self) -> Link:
-        async with self._connecting:
-            if self._link is None or self._link.lost:
-                self._link = await Link.connect(self._path)
-            return self._link
-
-
-def _error(data: Mapping[str, Any]) -> ModelError:
-    """The error of a call: a ``ModelError`` whatever its code, so that a caller has one thing to catch."""
-    return ModelError(
-        str(data["code"]),
-        str(data["message"]),
-        place=data.get("place"),
-        hint=data.get("hint"),
-        story=data.get("story", ()),
-        faults=[Fault.from_data(fault) for fault in data.get("faults", ())],
-    )
 
 
 def _unused(call: ModelCall, code: str) -> ModelUse:

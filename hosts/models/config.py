@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 from pydantic import Field
 
 from duly.protocol.plan.model_call import ModelRole
-from duly.protocol.wire import canon
-from duly.protocol.wire.errors import RuntimeFault
-from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
-from duly.protocol.wire.model import Model
+
+from ..handed import Handed
 
 
-class ModelHostConfig(Model):
+class ModelHostConfig(Handed):
     """One model host. ``people_places`` are files and folders with the public keys of people, read at each call.
 
     ``model``, ``base_url`` and ``api_key`` are what the supervisor's environment names for this role, empty where it
@@ -31,14 +27,3 @@ class ModelHostConfig(Model):
     base_url: str = ""
     api_key: str = Field(default="", repr=False)
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
-
-    def encode(self) -> bytes:
-        return canon.encode(self.to_data())
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Raises ``RuntimeFault`` ``runtime.bad_config``."""
-        value = canon.decode(data, bytes_max=ARTIFACT_BYTES_MAX)
-        return cls.from_data(
-            value, error=RuntimeFault, code="runtime.bad_config", what="The model host's configuration"
-        )

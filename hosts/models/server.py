@@ -16,15 +16,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from functools import partial
 from pathlib import Path
 
-from duly.protocol.wire.errors import DulyError
-
-from .. import confinement, secrets
+from .. import hosted
 from ..connection import Connection, Server
 from ..framing import Message
 from .config import ModelHostConfig
@@ -85,15 +80,12 @@ class ModelConnection(Connection):
 
 async def serve(config: ModelHostConfig, ready_fd: int | None = None) -> None:
     """Runs a model host until SIGTERM; writes a byte to ``ready_fd`` when its socket is open."""
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    stopped = hosted.told_to_end()
     host = ModelHost(config)
     server = Server(partial(ModelConnection, host))
     try:
         await server.listen(Path(config.socket))
-        if ready_fd is not None:
-            os.write(ready_fd, b"1")
-            os.close(ready_fd)
+        hosted.say_ready(ready_fd)
         await stopped.wait()
     finally:
         await server.close()
@@ -103,18 +95,7 @@ async def serve(config: ModelHostConfig, ready_fd: int | None = None) -> None:
 
 def main() -> None:
     """Entry of ``python -m duly.hosts.models.server FD PARENT_PID [READY_FD]``."""
-    fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    confinement.harden()
-    confinement.die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal is the supervisor's to handle
-    config = ModelHostConfig.decode(secrets.take_over(fd))
-    ready_fd = int(sys.argv[3]) if len(sys.argv) > 3 else None
-    confinement.close_other_files([] if ready_fd is None else [ready_fd])
-    try:
-        asyncio.run(serve(config, ready_fd))
-    except DulyError as problem:
-        print(problem, file=sys.stderr)
-        raise SystemExit(1) from None
+    hosted.run(ModelHostConfig, serve, adopts=False)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from ..plan.plan import Step
 from ..plan.schedule import dependencies, is_concurrent
 from ..wire.errors import PlanError
-from ..wire.limits import BREAKER_FAILURES
 from . import calls, ends, failures, gates, metering, overlap, shadow, starting, thinking
 from .events import Event, event
 from .moment import Moment as Moment
@@ -129,8 +128,9 @@ def _one(run: Run, moment: Moment, step: Step) -> list[Event]:
     it where the tier asks for that; in a shadow run it is written down."""
     if unchecked(run, step):
         return []  # pending() asks the verifier
-    if thinking.is_open(step) and run.breakers.get(step.tool or "", 0) < BREAKER_FAILURES:
-        return thinking.ask(run, "arguments", step.step_id)
+    opened = thinking.first_open(run, [step])
+    if opened:
+        return opened
     if gates.is_shadowed(run, step):
         return [shadow.write_down(run, step)]
     if step.kind == "reason":

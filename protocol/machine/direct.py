@@ -6,7 +6,7 @@ journaled like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..plan.plan import (
     OutputContract,
     Plan,
     Retry,
+    SourceInput,
     Step,
     ToolContract,
     ToolRef,
@@ -40,6 +41,7 @@ class TurnTaken:
     tool: str
     arguments: Any
     outcome: str
+    step_id: str = ""  # of a call that was made
     output: bytes | None = None
     message: str = ""
 
@@ -70,6 +72,7 @@ def turns(run: Run) -> list[TurnTaken]:
                 step.tool or "",
                 arguments,
                 "ok" if done else state.code or state.status,
+                step_id,
                 run.outputs.get(step_id),
                 "" if done else state.message,
             )
@@ -87,14 +90,16 @@ def transcript(run: Run, answer: str) -> bytes:
     return canon.encode({"request": run.request.text, "turns": told, "steps": steps, "answer": answer})
 
 
-def extended(run: Run, tool: str, arguments: Mapping[str, Any], why: str) -> Plan:
-    """The plan of a direct run with one more call. Raises ``PlanError`` ``plan.tool_not_granted``."""
+def extended(
+    run: Run, tool: str, arguments: Mapping[str, Any], why: str, sources: Sequence[SourceInput]
+) -> Plan:
+    """The plan of a direct run with one more call, which reads these sources. Raises ``PlanError`` ``plan.tool_not_granted``."""
     descriptor = run.descriptors.get(tool)
     if descriptor is None:
         raise PlanError("plan.tool_not_granted", f"{tool[:100]} is not granted to this agent.")
     known = run.plan if any("step_id" in turn for turn in run.turns) else None  # else of another objective
     before = known.steps if known is not None else []
-    step = _step(f"call-{len(before) + 1}", descriptor, arguments, why)
+    step = _step(f"call-{len(before) + 1}", descriptor, arguments, why, sources)
     resources = [] if descriptor.reads_only or not descriptor.resource else [descriptor.resource]
     scope = Scope(sources=run.mandate.scope.sources, predicates=run.mandate.scope.predicates)
     return Plan(
@@ -111,12 +116,18 @@ def extended(run: Run, tool: str, arguments: Mapping[str, Any], why: str) -> Pla
     )
 
 
-def _step(step_id: str, descriptor: Descriptor, arguments: Mapping[str, Any], why: str) -> Step:
+def _step(
+    step_id: str,
+    descriptor: Descriptor,
+    arguments: Mapping[str, Any],
+    why: str,
+    sources: Sequence[SourceInput],
+) -> Step:
     objective = " ".join(why.split())[:DIRECT_OBJECTIVE_CHARACTERS_MAX] or f"call {descriptor.full_name}"
     return Step(
         step_id=step_id,
         objective=objective,
-        inputs=Inputs(),
+        inputs=Inputs(sources=list(sources)),
         tool_contract=ToolContract(
             tool=ToolRef(server=descriptor.server, name=descriptor.name, descriptor=descriptor.digest()),
             arguments=dict(arguments),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..plan.plan import Retry, Step
 from ..wire import canon
 from ..wire.errors import PlanError
-from ..wire.limits import ATTEMPTS_PER_STEP_MAX, REPLANS_STEP_FAILURE_MAX
+from ..wire.limits import ATTEMPTS_PER_STEP_MAX, BREAKER_FAILURES, REPLANS_STEP_FAILURE_MAX
 from . import ends, probing
 from .events import Event, event
 from .run import Run
@@ -42,6 +42,11 @@ def destination(run: Run, step: Step) -> str:
 def may_replan(run: Run) -> bool:
     """Whether a step's failure may lead to another plan."""
     return sum(run.replans.get(trigger, 0) for trigger in STEP_TRIGGERS) < REPLANS_STEP_FAILURE_MAX
+
+
+def breaker_open(run: Run, tool: str) -> bool:
+    """Whether a tool (empty: the model of reason steps) failed too often in a row to be called again."""
+    return run.breakers.get(tool, 0) >= BREAKER_FAILURES
 
 
 def retry_wait_ms(step: Step, attempts: int, fresh: str) -> int | None:

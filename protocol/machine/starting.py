@@ -87,7 +87,7 @@ def start_reason(run: Run, now_ms: int, step: Step) -> list[Event]:
         lacks = "steps"
     if lacks:
         return ends.exhausted(run, lacks)
-    if run.breakers.get("", 0) >= BREAKER_FAILURES:
+    if failures.breaker_open(run, ""):
         error = PlanError("model.breaker_open", "The model failed too often in a row; it is not asked again.")
         return [failures.cannot_start(run, step, error)]
     tokens_max = thinking.tokens(run, "reason")
@@ -122,7 +122,7 @@ class _Wave:
 
 def _started(run: Run, step: Step, wave: _Wave) -> Event:
     """The start of one step. Raises ``PlanError`` where its call cannot be made, or was made before and failed."""
-    if run.breakers.get(step.tool or "", 0) >= BREAKER_FAILURES:
+    if failures.breaker_open(run, step.tool or ""):
         text = f"{step.tool} failed {BREAKER_FAILURES} times in a row for reasons that pass; it is not called again."
         raise PlanError("tool.breaker_open", text)
     needs = refs.steps_of(step.tool_contract.arguments)

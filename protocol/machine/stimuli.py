@@ -16,12 +16,12 @@ from ..authority.approval import Approval
 from ..authority.mandate import Mandate
 from ..plan.agent import AgentSpec
 from ..plan.descriptor import Descriptor
+from ..plan.model_call import Used
 from ..plan.plan import Plan
 from ..plan.policy import Policy
 from ..plan.request import Binding, Question, Request
 from ..wire.errors import DulyError
 from .stimulus import Stimulus
-from .thinking import Used
 from .work_stimuli import (
     ArgumentsFilled,
     ChecksReturned,
@@ -259,6 +259,5 @@ __all__ = [
     "Submitted",
     "TimePassed",
     "TurnAnswered",
-    "Used",
     "VerifierLost",
 ]

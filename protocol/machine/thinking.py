@@ -7,12 +7,11 @@ step is started and settled like a call, and the critic's call belongs to the ju
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..plan.model_call import ModelUse
+from ..plan.model_call import Used
 from ..plan.plan import Step
 from ..wire import canon
-from ..wire.errors import BudgetError
 from ..wire.limits import (
     ARGUMENTS_TOKENS_MAX,
     CRITIC_TOKENS_MAX,
@@ -21,7 +20,7 @@ from ..wire.limits import (
     REASON_TOKENS_MAX,
     TURN_TOKENS_MAX,
 )
-from . import ends
+from . import ends, failures
 from .events import Event, event
 from .run import Run
 
@@ -32,18 +31,6 @@ TOKENS_MAX = {
     "reason": REASON_TOKENS_MAX,
     "critic": CRITIC_TOKENS_MAX,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """One call of a model that was made for a run, with the exact bytes that went and came, keys removed. ``value`` is
-    the canonical answer, empty where there is none; ``call`` is the digest of what was asked."""
-
-    use: ModelUse
-    call: str
-    request: bytes
-    response: bytes
-    value: bytes = b""
 
 
 def tokens(run: Run, purpose: str) -> int:
@@ -70,10 +57,6 @@ def lacking(run: Run, purpose: str) -> str:
     if cost is not None and cost <= 0:
         return "cost"
     return "" if tokens(run, purpose) > 0 else "model_tokens"
-
-
-def no_room(name: str) -> BudgetError:
-    return BudgetError(f"budget.{name}", f"The budget leaves no {name} for a model.")
 
 
 def called(uses: Sequence[Used]) -> list[Event]:
@@ -138,8 +121,9 @@ def is_open(step: Step) -> bool:
 
 
 def first_open(run: Run, steps: Sequence[Step]) -> list[Event]:
-    """The order to fill the first open arguments among steps that are about to start, none where all are there."""
+    """The order to fill the first open arguments among steps that are about to start, none where all are there, or where
+    the call would not be made anyway."""
     for step in steps:
-        if is_open(step):
+        if is_open(step) and not failures.breaker_open(run, step.tool or ""):
             return ask(run, "arguments", step.step_id)
     return []

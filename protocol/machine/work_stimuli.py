@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from ..plan.model_call import Used
+from ..plan.plan import SourceInput
 from ..wire.errors import DulyError
 from .stimulus import Stimulus
-from .thinking import Used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +64,15 @@ class ArgumentsFilled(Stimulus):
 
 @dataclass(frozen=True, kw_only=True)
 class TurnAnswered(Stimulus):
-    """The model's turn in a direct run: an ``answer``, or a call of ``tool`` with tagged ``arguments`` and a reason."""
+    """The model's turn in a direct run: an ``answer``, or a call of ``tool`` with tagged ``arguments``, the reason for it, and the
+    ``sources`` that it reads by what the package says."""
 
     kind: ClassVar[str] = "turn_answered"
     answer: str | None = None
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     why: str = ""
+    sources: Sequence[SourceInput] = ()
     error: DulyError | None = None
     uses: Sequence[Used] = ()
 

@@ -6,6 +6,7 @@ is untrusted data for whoever asked.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
@@ -71,3 +72,17 @@ class ModelUse(Model):
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """One call that was made, failed ones too, with the exact bytes that went and came, keys removed.
+
+    ``call`` is the digest of what was asked, ``value`` the canonical answer, empty where there is none.
+    """
+
+    use: ModelUse
+    call: str
+    request: bytes
+    response: bytes
+    value: bytes = b""

@@ -33,13 +33,12 @@ from .plan import (
     Recompute,
     Replan,
     Retry,
-    SourceInput,
     Step,
     ToolContract,
     ToolRef,
     Verification,
 )
-from .reads import sources_of
+from .reads import inputs_of
 from .rules import Rule
 
 _RULES: TypeAdapter[Rule] = TypeAdapter(Rule)
@@ -89,15 +88,12 @@ class Wishes:
         descriptor = self.descriptors.get(name)
         where = f"{path}/tool_contract/arguments"
         arguments = self._arguments(one.get("arguments"), descriptor, where)
-        reads = sources_of(self.package, name, arguments)
-        semantics = self.package.semantics
-        version = semantics.version if semantics is not None else ""
         needs = [target for target in refs.steps_of(arguments) if target in self.artifacts]
         return Step(
             step_id=self._text(one, "id", path),
             objective=self._text(one, "objective", path),
             inputs=Inputs(
-                sources=[SourceInput(source=source, semantic_version=version) for source in reads],
+                sources=inputs_of(self.package, name, arguments),
                 artifacts={self.artifacts[target]: target for target in needs},
             ),
             tool_contract=_contract(name, descriptor, arguments),

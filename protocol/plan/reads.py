@@ -8,7 +8,7 @@ from typing import Any
 from .descriptor import Descriptor
 from .manifest import MetricTools, SqlTools
 from .package import Package
-from .plan import Plan
+from .plan import Plan, SourceInput
 from .schedule import dependencies, levels
 
 
@@ -27,6 +27,15 @@ def sources_of(package: Package, tool: str, arguments: Any) -> list[str]:
     if isinstance(metric, str) and metric in package.semantics.metrics:
         return list(package.semantics.sources_of(metric))
     return sorted(package.semantics.sources)
+
+
+def inputs_of(package: Package, tool: str, arguments: Any) -> list[SourceInput]:
+    """``sources_of`` as a step names them, with the version of their meaning."""
+    version = package.semantics.version if package.semantics is not None else ""
+    return [
+        SourceInput(source=source, semantic_version=version)
+        for source in sources_of(package, tool, arguments)
+    ]
 
 
 def is_sensitive(package: Package, descriptor: Descriptor, arguments: Any) -> bool:

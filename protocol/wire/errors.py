@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class RuntimeFault(DulyError):
     """A process of duly that is missing, late, or of another version."""
 
 
+E = TypeVar("E", bound=DulyError)
 _FAMILIES: dict[str, type[DulyError]] = {
     "wire": WireError,
     "package": PackageError,
@@ -159,7 +160,11 @@ _FAMILIES: dict[str, type[DulyError]] = {
 
 def error_from_data(data: Mapping[str, Any]) -> DulyError:
     """The error that ``to_data`` described; the class follows from the first word of the code."""
-    family = _FAMILIES.get(str(data["code"]).partition(".")[0], DulyError)
+    return error_of(_FAMILIES.get(str(data["code"]).partition(".")[0], DulyError), data)
+
+
+def error_of(family: type[E], data: Mapping[str, Any]) -> E:
+    """The error that ``to_data`` described, as one of this class whatever its code."""
     return family(
         str(data["code"]),
         str(data["message"]),

@@ -14,7 +14,7 @@ from duly.protocol.machine.effects import Call
 from duly.protocol.machine.run import DONE, Run
 from duly.protocol.machine.stimuli import StepOutcome, Stimulus
 from duly.protocol.plan import refs
-from duly.protocol.plan.plan import Plan, ReadBack
+from duly.protocol.plan.plan import Plan, ReadBack, SourceInput
 from duly.protocol.plan.request import Binding, Question
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import DulyError, PlanError
@@ -220,7 +220,8 @@ def _turn(said: str | tuple[str, dict[str, Any]] | DulyError) -> dict[str, Any]:
         return {"error": said}
     if isinstance(said, str):
         return {"answer": said}
-    return {"tool": said[0], "arguments": said[1], "why": "to know more"}
+    sources = [SourceInput(source=one, semantic_version="1") for one in said[2:]]
+    return {"tool": said[0], "arguments": said[1], "why": "to know more", "sources": sources}
 
 
 def _plain(call: Call, wave: int, outcome: Any, code: str, transient: bool = False) -> StepOutcome:

@@ -176,7 +176,9 @@ class Harness:
         self.packages = Packages(world.store, self.caller, reads, spread, NODE)
         self.settler = Settler(self.caller, self.signer, reader, clock, NODE)
         followers = Followers()
-        thinker = Thinker(self.caller, lambda run_id: [], {"planner": NoModel(), "critic": NoModel()})
+        thinker = Thinker(
+            self.caller, self.packages, lambda run_id: [], {"planner": NoModel(), "critic": NoModel()}
+        )
         self.performer = Performer(
             caller=self.caller,
             clock=clock,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.protocol.machine.thinking import Used
-from duly.protocol.plan.model_call import ModelUse, Purpose
+from duly.protocol.plan.model_call import ModelUse, Purpose, Used
 from duly.protocol.wire.errors import RuntimeFault
 from duly.protocol.wire.ids import digest_bytes
 

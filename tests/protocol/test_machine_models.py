@@ -12,6 +12,7 @@ from duly.protocol.machine import effects
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.run import Run
 from duly.protocol.plan.plan import Degrade, Plan, Retry, ToolContract
+from duly.protocol.plan.policy import Policy
 from duly.protocol.plan.request import Binding
 from duly.protocol.plan.scope import Scope
 from duly.protocol.wire.errors import DulyError, ModelError, PlanError
@@ -210,6 +211,14 @@ class TestDirect:
         run = driver.submit()
         assert run.phase is Phase.WAITING_APPROVAL and run.gate.kind == "step" and not driver.answers.called
         assert driver.approve().phase is Phase.COMPLETED and len(driver.answers.called) == 1
+
+    def test_a_read_of_a_sensitive_source_waits_for_a_person_too(self):
+        driver = self.talking(("t.look", {"key": 1}, "people"), ("t.look", {"key": 2}, "towns"), "Seen.")
+        driver.submitted["policy"] = Policy(sensitive_sources=["people"])
+        run = driver.submit()
+        assert run.phase is Phase.WAITING_APPROVAL and not driver.answers.called
+        assert driver.approve().phase is Phase.COMPLETED
+        assert [one[2] for one in driver.answers.called] == [{"key": 1}, {"key": 2}]
 
     def test_a_rejected_call_does_not_happen_and_the_model_hears_why(self):
         driver = self.talking(("t.send", {"key": 5}), "I did not send it.")

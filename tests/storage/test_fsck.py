@@ -20,6 +20,7 @@ from duly.storage.artifacts import ArtifactStore
 from duly.storage.fsck import Report, verify_journal
 from duly.storage.journal import Journal
 from duly.storage.journal_schema import number_key, split_record
+from duly.storage.lmdb_env import Environment
 
 MakeEvent = Callable[..., dict[str, Any]]
 Tamper = Callable[[Path, str, bytes, bytes | None], None]
@@ -291,6 +292,25 @@ def test_it_reads_beside_a_living_writer(log: Log, make_event: MakeEvent, child:
         assert report.faults == []
         assert report.size > 0
     writer.kill()
+
+
+def test_a_run_begun_between_two_reads_is_no_fault(
+    log: Log, make_event: MakeEvent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, begun = Environment.read, iter(range(12))
+
+    def busy(env: Environment, work: Any) -> Any:
+        """Somebody else begins a run after each of the first reads."""
+        found = read(env, work)
+        with monkeypatch.context() as patch:
+            patch.setattr(Environment, "read", read)
+            for number in itertools.islice(begun, 1):
+                with Journal.open(log.folder, log.key, ORIGIN) as journal:
+                    journal.append([make_event(f"late-{number}", epoch=1)])
+        return found
+
+    monkeypatch.setattr(Environment, "read", busy)
+    assert log.verify().faults == [] and next(begun, None) is None
 
 
 def test_it_writes_nothing(log: Log) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from duly.protocol.plan import schema as json_schema
@@ -16,9 +16,8 @@ from duly.protocol.wire import tagged
 from duly.protocol.wire.errors import DulyError, Fault, PlanError
 from duly.protocol.wire.limits import MODEL_ATTEMPTS_MAX
 
-from ...model_session import Session, user
-from ...prompt import load
-from .attempts import asked
+from ...model_session import Session
+from .attempts import Form, attempted
 
 
 async def extract_arguments(
@@ -35,24 +34,25 @@ async def extract_arguments(
     ``inputs`` maps names to plain outputs; ``withheld`` are those whose values the model may not see. Raises
     ``PlanError`` ``plan.arguments`` with every fault of the last attempt, ``ModelError`` where the model fails.
     """
-    form = whole(closed({"arguments": strict(descriptor.input_schema)}), definitions())
-    prompt = load("planner", "arguments")
-    earlier: list[tuple[Any, list[Fault]]] = []
-    for _ in range(MODEL_ATTEMPTS_MAX):
-        text = work.arguments(step, descriptor, request, inputs, earlier, withheld)
-        value, faults = await asked(session, "arguments", prompt, [user(text)], "arguments", form)
-        if not faults:
-            found, faults = arguments_of(value, descriptor)
-            if not faults:
-                return found
-        earlier.append((value, faults))
-    faults = earlier[-1][1]
-    raise PlanError(
-        "plan.arguments",
-        f"The arguments of step {step.step_id} could not be filled in: {faults[0]}",
-        place=step.step_id,
-        hint="Write them into the plan (duly edit), or say in the request what they are.",
-        faults=faults,
+    schema = whole(closed({"arguments": strict(descriptor.input_schema)}), definitions())
+
+    def refusal(attempts: Sequence[list[Fault]]) -> PlanError:
+        faults = attempts[-1]
+        return PlanError(
+            "plan.arguments",
+            f"The arguments of step {step.step_id} could not be filled in: {faults[0]}",
+            place=step.step_id,
+            hint="Write them into the plan (duly edit), or say in the request what they are.",
+            faults=faults,
+        )
+
+    return await attempted(
+        session,
+        Form("arguments", "arguments", schema),
+        attempts=MODEL_ATTEMPTS_MAX,
+        write=lambda earlier: work.arguments(step, descriptor, request, inputs, earlier, withheld),
+        read=lambda value: arguments_of(value, descriptor),
+        refuse=refusal,
     )
 
 

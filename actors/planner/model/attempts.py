@@ -1,32 +1,60 @@
-"""A call whose answer may be wrong in a way that the model can repair when it is told."""
+"""A call whose answer may be wrong in a way that the model can repair when it is told: a few attempts, each fed every fault."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from duly.protocol.plan.model_call import ModelMessage, Purpose
-from duly.protocol.wire.errors import Fault, ModelError
+from duly.protocol.plan.model_call import Purpose
+from duly.protocol.wire.errors import DulyError, Fault, ModelError
 
-from ...model_session import Session
-from ...prompt import Prompt
+from ...model_session import Session, user
+from ...prompt import load
+
+T = TypeVar("T")
+Earlier = list[tuple[Any, list[Fault]]]  # what the model gave, and everything that was wrong with it
 
 # Answers that were none: not JSON, not under the schema, cut off.
 REPAIRABLE = frozenset(("model.bad_answer", "model.truncated"))
 
 
-async def asked(
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is asked: for which purpose, which has its prompt, and under which schema."""
+
+    purpose: Purpose
+    name: str
+    schema: dict[str, Any]
+
+
+async def attempted(
     session: Session,
-    purpose: Purpose,
-    prompt: Prompt,
-    messages: Sequence[ModelMessage],
-    schema_name: str,
-    schema: dict[str, Any],
-) -> tuple[Any, list[Fault]]:
-    """The model's value, or what was wrong with its answer. Raises ``ModelError`` for what no other answer would mend."""
-    try:
-        return await session.ask(purpose, prompt, messages, schema_name, schema), []
-    except ModelError as error:
-        if error.code not in REPAIRABLE:
-            raise
-        return None, list(error.faults) or [Fault("", error.code, error.message)]
+    form: Form,
+    *,
+    attempts: int,
+    write: Callable[[Earlier], str],
+    read: Callable[[Any], tuple[T, list[Fault]]],
+    refuse: Callable[[Sequence[list[Fault]]], DulyError],
+) -> T:
+    """What ``read`` makes of the first value without a fault. ``write`` is given every earlier value with its faults.
+
+    Raises ``ModelError`` for what no other answer would mend; after the last attempt what ``refuse`` gives for the faults of
+    all of them.
+    """
+    prompt = load("planner", form.purpose)
+    earlier: Earlier = []
+    for _ in range(attempts):
+        value: Any = None
+        try:
+            value = await session.ask(form.purpose, prompt, [user(write(earlier))], form.name, form.schema)
+        except ModelError as error:
+            if error.code not in REPAIRABLE:
+                raise
+            faults = list(error.faults) or [Fault("", error.code, error.message)]
+        else:
+            found, faults = read(value)
+            if not faults:
+                return found
+        earlier.append((value, faults))
+    raise refuse([faults for _, faults in earlier])

@@ -23,15 +23,17 @@ from duly.protocol.plan.request import Request
 from duly.protocol.views.slices import work
 from duly.protocol.views.slices.work import Turn
 from duly.protocol.wire.errors import Fault, ModelError
-from duly.protocol.wire.limits import MODEL_ANSWER_CHARS_MAX, MODEL_ATTEMPTS_MAX
+from duly.protocol.wire.limits import (
+    DIRECT_OBJECTIVE_CHARACTERS_MAX,
+    MODEL_ANSWER_CHARS_MAX,
+    MODEL_ATTEMPTS_MAX,
+)
 
-from ...model_session import Session, user
-from ...prompt import load
+from ...model_session import Session
 from .arguments import arguments_of
-from .attempts import asked
+from .attempts import Form, attempted
 
 __all__ = ["Answer", "ToolWish", "Turn", "next_turn", "turn_schema"]
-_WHY_CHARS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,9 @@ class ToolWish:
     why: str
 
 
+_NONE = Answer("")  # what stands beside faults
+
+
 async def next_turn(
     session: Session,
     *,
@@ -60,21 +65,20 @@ async def next_turn(
     last: bool,
 ) -> Answer | ToolWish:
     """The next turn. With ``last`` only an answer is taken. Raises ``ModelError``; ``model.bad_answer`` with faults."""
-    granted = {name: descriptors[name] for name in agent.tools if name in descriptors}
-    form = turn_schema({} if last else granted)
-    prompt = load("planner", "direct")
-    earlier: list[tuple[Any, list[Fault]]] = []
-    for _ in range(MODEL_ATTEMPTS_MAX):
-        written = work.direct(request, agent, {} if last else granted, turns, earlier)
-        value, faults = await asked(session, "direct", prompt, [user(written)], "turn", form)
-        if not faults:
-            found = _turn(value, {} if last else granted)
-            if not isinstance(found, list):
-                return found
-            faults = found
-        earlier.append((value, faults))
-    faults = earlier[-1][1]
-    raise ModelError(
+    granted = {} if last else {name: descriptors[name] for name in agent.tools if name in descriptors}
+    return await attempted(
+        session,
+        Form("direct", "turn", turn_schema(granted)),
+        attempts=MODEL_ATTEMPTS_MAX,
+        write=lambda earlier: work.direct(request, agent, granted, turns, earlier),
+        read=lambda value: _turn(value, granted),
+        refuse=_refusal,
+    )
+
+
+def _refusal(attempts: Sequence[list[Fault]]) -> ModelError:
+    faults = attempts[-1]
+    return ModelError(
         "model.bad_answer", f"The model neither answered nor asked for a call: {faults[0]}", faults=faults
     )
 
@@ -97,27 +101,32 @@ def _only(*words: str) -> Schema:
 
 def _call(tools: list[str], arguments: Schema) -> Schema:
     return closed(
-        {"kind": _only("call"), "tool": _only(*tools), "arguments": arguments, "why": text(_WHY_CHARS_MAX)}
+        {
+            "kind": _only("call"),
+            "tool": _only(*tools),
+            "arguments": arguments,
+            "why": text(DIRECT_OBJECTIVE_CHARACTERS_MAX),
+        }
     )
 
 
-def _turn(value: Any, granted: Mapping[str, Descriptor]) -> Answer | ToolWish | list[Fault]:
-    """What a model's value says, or every fault of it."""
+def _turn(value: Any, granted: Mapping[str, Descriptor]) -> tuple[Answer | ToolWish, list[Fault]]:
+    """What a model's value says; nothing of it counts beside a fault."""
     turn = value.get("turn") if isinstance(value, dict) else None
     if not isinstance(turn, dict):
-        return [Fault("turn", "model.bad_answer", "a turn is a map: an answer or a call.")]
+        return _NONE, [Fault("turn", "model.bad_answer", "a turn is a map: an answer or a call.")]
     if turn.get("kind") == "answer":
         said = turn.get("text")
         if isinstance(said, str) and said.strip():
-            return Answer(said[:MODEL_ANSWER_CHARS_MAX])
-        return [Fault("turn/text", "model.bad_answer", "an answer has a text.")]
+            return Answer(said[:MODEL_ANSWER_CHARS_MAX]), []
+        return _NONE, [Fault("turn/text", "model.bad_answer", "an answer has a text.")]
     if turn.get("kind") != "call" or not granted:
         allowed = "an answer or a call" if granted else "an answer; no call is left"
-        return [Fault("turn/kind", "model.bad_answer", f"a turn is {allowed}.")]
+        return _NONE, [Fault("turn/kind", "model.bad_answer", f"a turn is {allowed}.")]
     descriptor = granted.get(str(turn.get("tool")))
     if descriptor is None:
-        return [Fault("turn/tool", "plan.tool_not_granted", "no such tool is granted to this agent.")]
+        return _NONE, [Fault("turn/tool", "plan.tool_not_granted", "no such tool is granted to this agent.")]
     arguments, faults = arguments_of(turn, descriptor)
-    if faults:
-        return [Fault(f"turn/{fault.path}", fault.code, fault.message) for fault in faults]
-    return ToolWish(descriptor.full_name, arguments, str(turn.get("why", ""))[:_WHY_CHARS_MAX])
+    why = str(turn.get("why", ""))[:DIRECT_OBJECTIVE_CHARACTERS_MAX]
+    wish = ToolWish(descriptor.full_name, arguments, why)
+    return wish, [Fault(f"turn/{fault.path}", fault.code, fault.message) for fault in faults]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.catalogue import Catalogue
@@ -18,9 +17,8 @@ from duly.protocol.views.slices import planning
 from duly.protocol.wire.errors import Fault, PlanError
 from duly.protocol.wire.limits import DRAFTS_PER_PLAN_MAX, MODEL_PLAN_STEPS_MAX
 
-from ...model_session import Session, user
-from ...prompt import load
-from .attempts import asked
+from ...model_session import Session
+from .attempts import Form, attempted
 
 _LIMITS = ("steps", "tool_calls", "wall_seconds", "rows_scanned")
 
@@ -49,10 +47,11 @@ async def draft_plan(
     steps_max = min([MODEL_PLAN_STEPS_MAX, *(left[name] for name in ("steps", "tool_calls") if name in left)])
     form = plan_form(granted, steps_max=steps_max)
     limits = {**{name: left[name] for name in _LIMITS if name in left}, "steps": form.steps_max}
-    prompt = load("planner", "plan")
-    earlier: list[tuple[Any, list[Fault]]] = []
-    for _ in range(DRAFTS_PER_PLAN_MAX):
-        text = planning.planner(
+    return await attempted(
+        session,
+        Form("plan", SCHEMA_NAME, form.json_schema),
+        attempts=DRAFTS_PER_PLAN_MAX,
+        write=lambda earlier: planning.planner(
             request=request,
             binding=binding,
             package=package,
@@ -62,24 +61,20 @@ async def draft_plan(
             limits=limits,
             guidance=guidance,
             earlier=earlier,
-        )
-        value, faults = await asked(session, "plan", prompt, [user(text)], SCHEMA_NAME, form.json_schema)
-        if not faults:
-            plan, faults = plan_of(
-                value,
-                package=package,
-                descriptors=granted,
-                objective=request.text,
-                steps_max=form.steps_max,
-                plan_id=plan_id,
-                version=version,
-                provenance=provenance,
-                scope=scope,
-            )
-            if not faults:
-                return plan
-        earlier.append((value, faults))
-    raise _refusal([faults for _, faults in earlier])
+        ),
+        read=lambda value: plan_of(
+            value,
+            package=package,
+            descriptors=granted,
+            objective=request.text,
+            steps_max=form.steps_max,
+            plan_id=plan_id,
+            version=version,
+            provenance=provenance,
+            scope=scope,
+        ),
+        refuse=_refusal,
+    )
 
 
 def _refusal(attempts: Sequence[Sequence[Fault]]) -> PlanError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from duly.protocol.plan import schema as json_schema
@@ -14,9 +14,8 @@ from duly.protocol.wire import tagged
 from duly.protocol.wire.errors import DulyError, Fault, ModelError
 from duly.protocol.wire.limits import MODEL_ATTEMPTS_MAX
 
-from ...model_session import Session, user
-from ...prompt import load
-from .attempts import asked
+from ...model_session import Session
+from .attempts import Form, attempted
 
 
 async def reason(
@@ -27,23 +26,24 @@ async def reason(
     ``inputs`` maps names to plain outputs. Raises ``ModelError``; ``model.bad_answer`` with the faults of the last attempt.
     """
     wanted = step.output_contract.json_schema
-    form = whole(closed({"answer": strict(wanted)}), definitions())
-    prompt = load("planner", "reason")
-    earlier: list[tuple[Any, list[Fault]]] = []
-    for _ in range(MODEL_ATTEMPTS_MAX):
-        text = work.reason(step, inputs, earlier, withheld)
-        value, faults = await asked(session, "reason", prompt, [user(text)], "answer", form)
-        if not faults:
-            found, faults = _answer(value, wanted)
-            if not faults:
-                return found
-        earlier.append((value, faults))
-    faults = earlier[-1][1]
-    raise ModelError(
-        "model.bad_answer",
-        f"The model's answer for step {step.step_id} does not keep to the step's schema: {faults[0]}",
-        place=step.step_id,
-        faults=faults,
+    schema = whole(closed({"answer": strict(wanted)}), definitions())
+
+    def refusal(attempts: Sequence[list[Fault]]) -> ModelError:
+        faults = attempts[-1]
+        return ModelError(
+            "model.bad_answer",
+            f"The model's answer for step {step.step_id} does not keep to the step's schema: {faults[0]}",
+            place=step.step_id,
+            faults=faults,
+        )
+
+    return await attempted(
+        session,
+        Form("reason", "answer", schema),
+        attempts=MODEL_ATTEMPTS_MAX,
+        write=lambda earlier: work.reason(step, inputs, earlier, withheld),
+        read=lambda value: _answer(value, wanted),
+        refuse=refusal,
     )
 
 

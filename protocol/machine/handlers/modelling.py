@@ -81,7 +81,7 @@ def _wanted(run: Run, stimulus: TurnAnswered) -> Event:
     try:
         if any(True for _ in refs.find(arguments)):
             raise PlanError("plan.arguments", "The arguments of a call are values, not references.")
-        plan = direct.extended(run, stimulus.tool, arguments, stimulus.why)
+        plan = direct.extended(run, stimulus.tool, arguments, stimulus.why, stimulus.sources)
         faults = admission.direct_faults(run, plan)
     except PlanError as error:
         return _not_called(stimulus, [error.message])
