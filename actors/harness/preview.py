@@ -11,7 +11,7 @@ from duly.protocol.machine import gates
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.plan import Plan
 from duly.protocol.plan.request import Binding, Request
-from duly.protocol.plan.route import Route, choose
+from duly.protocol.plan.route import Route, choose, nobody_plans
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import BudgetError, ModelError, error_from_data
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX, DRAFT_TOKENS_MAX
@@ -45,10 +45,7 @@ class Preview:
         if binding.question is not None:
             return {"plan": None, "question": binding.question.to_data(), "rendering": ""}
         if route.route == "none":
-            can = "; ".join(opened.package.can_do())
-            raise ModelError(
-                "model.none", f"No playbook matches, and no model is set. The package can: {can}."
-            )
+            raise nobody_plans(opened.package.can_do())
         descriptors = opened.granted(agent)
         body = AskDraft(
             package=opened.digest,

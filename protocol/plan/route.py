@@ -9,9 +9,11 @@ nothing matching is ``none``, which ends the run with ``model.none``.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 from pydantic import Field
 
+from ..wire.errors import ModelError
 from ..wire.model import Model
 from .agent import AgentSpec
 from .request import Binding, Request, RouteName
@@ -106,3 +108,13 @@ def _without_model(binding: Binding) -> tuple[RouteName, str]:
     if binding.single_value:
         return "constrained", "no model is set, and one read answers"
     return "none", "no playbook matches, and there is no model"
+
+
+def nobody_plans(abilities: Iterable[str]) -> ModelError:
+    """What somebody is told whose request goes the route ``none``. ``abilities`` are the package's, in words."""
+    can = "; ".join(abilities) or "nothing without a model"
+    return ModelError(
+        "model.none",
+        f"No playbook of this package matches the request, and no model is set. It can: {can}.",
+        hint="Set a model: `duly model serve FILE` runs one here, DULY_MODEL_PLANNER at `duly up` names another.",
+    )

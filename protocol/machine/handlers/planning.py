@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...plan.plan import Plan, Provenance
 from ...plan.request import Binding
-from ...plan.route import choose
+from ...plan.route import choose, nobody_plans
 from ...wire import canon
 from ...wire.errors import DulyError, Fault, PlanError, RunError
 from ...wire.limits import DRAFTS_PER_PLAN_MAX, IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
@@ -120,9 +120,9 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
     if route.route == "clarify" and binding.question is not None:
         events.append(ends.ask("bind", binding.question))
     elif route.route == "none":
-        can = "; ".join(run.capabilities) or "nothing without a model"
-        text = f"No playbook of this package matches the request, and no model is set. It can: {can}."
-        events.append(ends.end(Phase.FAILED, "model.none", text, next_owner="person"))
+        told = nobody_plans(run.capabilities)
+        text = f"{told.message} {told.hint}"
+        events.append(ends.end(Phase.FAILED, told.code, text, next_owner="person"))
     return events
 
 
