@@ -57,3 +57,19 @@ def test_the_overhead_is_measured_on_a_runtime_of_its_own():
     assert found["memory"]["idle_bytes"] > 0
     assert set(found["floor_us"]) == {"flush", "sign", "socket", "ray_call", "interpreter"}
     assert isinstance(found["missed"], list)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_models_call_is_measured_against_a_bare_request_and_a_draft_against_the_cache():
+    found = measured("bench_models.py", "--quick")
+    for name in ("small", "draft"):
+        row = found["overhead"][name]
+        assert row["duly"]["median_ms"] > row["raw"]["median_ms"] > 0
+        assert row["library"]["p95_ms"] > 0
+    assert [row["tools"] for row in found["prompt"]] == [5, 10, 20, 40, 50, 100, 200]
+    assert all(row["prompt_bytes"] > row["message_bytes"] > 0 for row in found["prompt"])
+    assert found["cache"]["model_calls"] == {"draft": 1, "hit": 0}
+    assert found["cache"]["draft_ms"] > 0 and found["cache"]["hit_ms"] > 0
+    assert "raw_call" in found["floor_us"]
+    assert isinstance(found["missed"], list)
