@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from duly.protocol.authority.grant import arguments_digest
 from duly.protocol.machine import direct, effects, stimuli
+from duly.protocol.machine.calls import inputs_named
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import StepOutcome, Stimulus
 from duly.protocol.plan import reads
@@ -213,8 +214,7 @@ class Thinker:
 
 def _named(step: Step, steps: Collection[str]) -> list[str]:
     """The names of a step's inputs that come from some steps."""
-    named = {**{name: name for name in step.depends_on}, **step.inputs.artifacts}
-    return sorted(name for name, source in named.items() if source in steps)
+    return sorted(name for name, source in inputs_named(step).items() if source in steps)
 
 
 def _turn(turn: direct.TurnTaken, sensitive: bool) -> Mapping[str, Any]:

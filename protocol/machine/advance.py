@@ -57,7 +57,7 @@ def _beside(run: Run, moment: Moment) -> list[Event]:
     if settled:
         return settled
     reads = overlap.ready_reads(run, moment.now_ms)
-    if not reads or any(map(thinking.is_open, reads)) or _look(run, moment, reads):
+    if not reads or any(thinking.wants_arguments(run, step) for step in reads) or _look(run, moment, reads):
         return []  # a gate, and a model, wait until nothing is under way
     return starting.start(run, moment.now_ms, reads, "concurrent")
 

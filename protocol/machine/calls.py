@@ -33,13 +33,20 @@ def resolved(
     return arguments
 
 
+def inputs_named(step: Step) -> dict[str, str]:
+    """What a model works from for a step, name -> the step that gives it: its artifacts, and by id whatever else it waits
+    for or refers to."""
+    referred = refs.steps_of(step.tool_contract.arguments)
+    return {**{name: name for name in (*step.depends_on, *referred)}, **step.inputs.artifacts}
+
+
 def inputs_of(run: Run, step: Step, outputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The tagged results that a model works from for a step: its artifacts by name, other steps that it waits for by id.
+    """The tagged results that a model works from for a step (``inputs_named``).
 
     Raises ``PlanError`` ``plan.reference_unresolved`` where one is not there.
     """
     known = Outputs(run) if outputs is None else outputs
-    wanted = {**{name: name for name in step.depends_on}, **step.inputs.artifacts}
+    wanted = inputs_named(step)
     lost = [name for name in step.inputs.artifacts.values() if name not in known]
     if lost:
         raise PlanError("plan.reference_unresolved", f"Step {step.step_id} lacks the result of {lost[0]}.")

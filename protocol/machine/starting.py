@@ -40,7 +40,7 @@ def segment(run: Run, first: Step) -> list[Step]:
                 or len(found) >= SEGMENT_STEPS_MAX
                 or gates.acts(run, step)
                 or step.kind == "reason"
-                or thinking.is_open(step)
+                or thinking.wants_arguments(run, step)
                 or not all(name in planned or run.steps[name].status in DONE for name in dependencies(step))
             ):
                 return found

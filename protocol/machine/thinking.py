@@ -6,12 +6,15 @@ step is started and settled like a call, and the critic's call belongs to the ju
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from ..plan import refs, validate
 from ..plan.model_call import Used
 from ..plan.plan import Step
 from ..wire import canon
+from ..wire.errors import PlanError
 from ..wire.limits import (
     ARGUMENTS_TOKENS_MAX,
     CRITIC_TOKENS_MAX,
@@ -22,7 +25,7 @@ from ..wire.limits import (
 )
 from . import ends, failures
 from .events import Event, event
-from .run import Run
+from .run import Outputs, Run
 
 TOKENS_MAX = {
     "plan": DRAFT_TOKENS_MAX,
@@ -120,10 +123,28 @@ def is_open(step: Step) -> bool:
     return step.kind == "tool" and step.tool_contract.arguments is None
 
 
+def wants_arguments(run: Run, step: Step, outputs: Mapping[str, Any] | None = None) -> bool:
+    """Whether a model has to give a step its arguments: they are open, or they refer to results that are there and do not
+    fit the tool. ``outputs`` are tagged, the run's own where none are given."""
+    if is_open(step):
+        return True
+    if not run.has_model or step.kind != "tool" or step.step_id in run.filled:
+        return False
+    arguments, known = step.tool_contract.arguments, Outputs(run) if outputs is None else outputs
+    needs = refs.steps_of(arguments)
+    if not needs or any(name not in known for name in needs):
+        return False
+    try:
+        given = refs.resolve(arguments, known)
+    except PlanError:
+        return True
+    return bool(validate.argument_faults(given, run.descriptors[step.tool or ""].input_schema, "arguments"))
+
+
 def first_open(run: Run, steps: Sequence[Step]) -> list[Event]:
-    """The order to fill the first open arguments among steps that are about to start, none where all are there, or where
-    the call would not be made anyway."""
+    """The order to fill the first arguments that a model has to give among steps that are about to start, none where all
+    are there, or where the call would not be made anyway."""
     for step in steps:
-        if is_open(step) and not failures.breaker_open(run, step.tool or ""):
+        if wants_arguments(run, step) and not failures.breaker_open(run, step.tool or ""):
             return ask(run, "arguments", step.step_id)
     return []

@@ -41,7 +41,9 @@ STEPS_DEFAULT = 15  # a silent agent adds nothing to the routing score
 TOOL_CALLS_DEFAULT = 60  # four tries for each step of the default budget
 WALL_SECONDS_DEFAULT = 600  # active time; waiting for a person costs none
 MODEL_TOKENS_DEFAULT = 200_000  # a dozen drafts and reviews with full context
-DRAFT_TOKENS_MAX = 100_000  # three attempts at a plan over a hundred tools
+DRAFT_TOKENS_MAX = (
+    150_000  # three attempts with the longest prompt (41 tools, about 34,000 tokens) and their answers
+)
 ARGUMENTS_TOKENS_MAX = 20_000  # one tool's schema, the step's inputs as samples, two attempts
 REASON_TOKENS_MAX = 40_000  # a step's resolved inputs and its answer
 TURN_TOKENS_MAX = 40_000  # one turn of a direct run with everything that happened before

@@ -133,6 +133,57 @@ class TestArguments:
         assert driver.approve().phase is Phase.COMPLETED
         assert [one for one in driver.answers.called if one[1] == "t.send"] == [("w", "t.send", {"key": 3})]
 
+    @pytest.mark.parametrize("alone", [False, True])
+    def test_results_that_do_not_fit_a_tool_are_made_to_fit_before_it_runs(self, alone: bool):
+        """Alone the step starts with its arguments known; else its host finds out, in the segment of the one before."""
+
+        def look(key: Any) -> dict[str, Any]:
+            if not isinstance(key, int):
+                raise CallFailure("tool.bad_arguments")
+            return {"key": f"number {key + 1}"}
+
+        seen: list[dict[str, Any]] = []
+
+        def fill(run: Run, order: effects.FillArguments) -> dict[str, Any]:
+            seen.append(dict(order.inputs))
+            return {"key": int(order.inputs["s1"]["key"].split()[-1])}
+
+        steps = [step("s1", LOOK, {"key": 1}), step("s2", LOOK, {"key": {"$ref": "s1#/key"}})]
+        budget = {"rows_scanned": 100} if alone else {}
+        answers = Answers(tools={"t.look": look}, fill=fill)
+        driver = world(answers, plan=plan(steps), settings={"budget": budget})
+        run = driver.submit()
+        assert run.phase is Phase.COMPLETED and seen == [{"s1": {"key": "number 2"}}]
+        assert driver.answers.called[-1] == ("s2", "t.look", {"key": 2})
+        assert run.output("s2") == {"key": "number 3"} and run.steps["s2"].attempts == 1
+
+    def test_without_a_model_what_does_not_fit_fails_as_before(self):
+        def look(key: Any) -> dict[str, Any]:
+            if not isinstance(key, int):
+                raise CallFailure("tool.bad_arguments")
+            return {"key": "one"}
+
+        steps = [
+            step("s1", LOOK, {"key": 1}),
+            step("s2", LOOK, {"key": {"$ref": "s1#/key"}}, on_failure=(Degrade(),)),
+        ]
+        driver = Driver(Answers(tools={"t.look": look}), ALL, plan=plan(steps))
+        run = driver.submit()
+        assert run.steps["s2"].code == "tool.bad_arguments" and "s2" not in run.outputs
+
+    def test_a_write_by_results_that_do_not_fit_shows_a_person_what_a_model_made_of_them(self):
+        tools = {**TOOLS, "t.look": lambda key: {"key": "number 5"}}
+        send = tool("send", "write", input_schema=LOOK.input_schema)
+        steps = [step("s1", LOOK, {"key": 1}), step("w", send, {"key": {"$ref": "s1#/key"}}, reader=LOOK)]
+        answers = Answers(tools=tools, fill=lambda run, order: {"key": 5})
+        driver = Driver(answers, table(LOOK, send), submitted={"has_model": True}, plan=plan(steps))
+        assert driver.submit().gate.kind == "plan"
+        run = driver.approve()
+        assert run.phase is Phase.WAITING_APPROVAL and (run.gate.kind, run.gate.step_id) == ("step", "w")
+        assert [one for one in driver.answers.called if one[1] == "t.send"] == []
+        driver.approve()
+        assert [one for one in driver.answers.called if one[1] == "t.send"] == [("w", "t.send", {"key": 5})]
+
     @pytest.mark.parametrize(
         "filled",
         [{"key": "seven"}, {}, {"key": {"$ref": "s1#/key"}}, DOWN],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...plan import refs
 from ...plan.plan import Plan
 from ..events import Event
 from ..phases import Phase
@@ -19,9 +20,10 @@ def arguments_filled(run: Run, event: Event) -> Run:
     """From now on the step has these arguments; the plan itself stays as it was approved."""
     step = run.step(event.facts["step_id"])
     contract = step.tool_contract.model_copy(update={"arguments": value_of(event, "filled")})
-    return replace(
-        run, filled={**run.filled, step.step_id: step.model_copy(update={"tool_contract": contract})}
-    )
+    # What the arguments referred to stays what the step depends on.
+    needs = list(dict.fromkeys([*step.depends_on, *refs.steps_of(step.tool_contract.arguments)]))
+    filled = step.model_copy(update={"tool_contract": contract, "depends_on": needs})
+    return replace(run, filled={**run.filled, step.step_id: filled})
 
 
 def plan_extended(run: Run, event: Event) -> Run:

@@ -99,7 +99,7 @@ def _settled(
         if descriptor.idempotency != "none" and run.steps[step.step_id].lost < LOST_PER_STEP_MAX:
             return _failed(step, outcome, outcome.code or "tool.lost", "again", lost=True)
         return unknown(step, key, counts=True)
-    return _failure(run, step, outcome, key, broken, stimulus)
+    return _failure(run, step, outcome, key, broken, known, stimulus)
 
 
 def _problem(outcome: StepOutcome, arguments: str, known: MutableMapping[str, Any]) -> tuple[str, str] | None:
@@ -141,7 +141,15 @@ def unknown(step: Step, key: str, *, counts: bool = False) -> Event:
     return event("step.outcome_unknown", step_id=step.step_id, key=key, counts=counts)
 
 
-def _failure(run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool, stimulus: Stimulus) -> Event:
+def _failure(
+    run: Run,
+    step: Step,
+    outcome: StepOutcome,
+    key: str,
+    broken: bool,
+    known: MutableMapping[str, Any],
+    stimulus: Stimulus,
+) -> Event:
     """Where a failed call leads: again (nobody's fault), back to its gate, a retry, or the step's destination."""
     state = run.steps[step.step_id]
     code, message = outcome.code or f"tool.{outcome.outcome}", outcome.message
@@ -162,6 +170,12 @@ def _failure(run: Run, step: Step, outcome: StepOutcome, key: str, broken: bool,
         return _failed(step, outcome, code, "again", lost=True)
     if outcome.outcome == "error" and code.startswith(_REOPENING) and _has_gate(run, step):
         return _failed(step, outcome, code, "gate", message=message, not_started=True)
+    if (
+        code == "tool.bad_arguments"
+        and run.reads_only(step.step_id)
+        and thinking.wants_arguments(run, step, known)
+    ):
+        return _failed(step, outcome, code, "again", not_started=True)  # a model is asked for them first
     wait = retry_wait(run, step, outcome, stimulus.fresh)
     if wait is not None:
         return _failed(step, outcome, code, "retry", message=message, retry_at_ms=stimulus.now_ms + wait)
