@@ -14,6 +14,7 @@ from typing import Any
 
 from duly.protocol.authority.plan_entry import PlanEntry
 from duly.protocol.machine import effects, stimuli
+from duly.protocol.machine.corrections import corrections
 from duly.protocol.machine.run import Run
 from duly.protocol.machine.stimuli import Stimulus
 from duly.protocol.plan.cache_entry import facts_of
@@ -162,7 +163,10 @@ class Performer:
             marks = dict(opened.fingerprints)
             descriptors = canon.encode({name: d.to_data() for name, d in run.descriptors.items()})
             given = [opened.catalogue, descriptors]
-            terms = self._thinker.terms(run, order.tokens_max, given, str(order.key)) if order.model else None
+            guidance, terms = list(order.guidance), None
+            if order.model:
+                guidance += corrections(run, await self._thinker.withheld(run))
+                terms = self._thinker.terms(run, order.tokens_max, given, str(order.key))
             body = AskDraft(
                 package=run.mandate.package,
                 agent=run.agent.name,
@@ -174,7 +178,7 @@ class Performer:
                 replan=order.replan,
                 reason=order.reason,
                 exclude=list(order.exclude),
-                guidance=list(order.guidance),
+                guidance=guidance,
                 left=dict(order.left),
                 scope=run.mandate.scope.to_data(),
                 terms=terms,

@@ -128,18 +128,11 @@ def _draft(run: Run) -> Draft:
         replan=sum(run.replans.values()),
         reason=run.replan_reason,
         exclude=run.used_playbooks if run.plan is not None else (),
-        guidance=(*run.guidance, *_corrections(run)),
+        guidance=run.guidance,
         left={name: left for name in run.budget.limits if (left := run.budget.left(name)) is not None},
         model=run.thinking == "plan",
         tokens_max=run.held.get("model_tokens", 0) if run.thinking == "plan" else 0,
     )
-
-
-def _corrections(run: Run) -> list[str]:
-    """What a model hears beside guidance: why another plan is needed, and what was wrong with its last one."""
-    if run.thinking != "plan":
-        return []
-    return [*([run.replan_message] if run.replan_message else []), *run.draft_faults]
 
 
 def _version(run: Run) -> str:

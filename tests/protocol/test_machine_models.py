@@ -9,9 +9,10 @@ import pytest
 from answers import Answers, CallFailure
 from driver import Driver
 from duly.protocol.machine import effects
+from duly.protocol.machine.corrections import corrections
 from duly.protocol.machine.phases import Phase
 from duly.protocol.machine.run import Run
-from duly.protocol.plan.plan import Degrade, Plan, Retry, ToolContract
+from duly.protocol.plan.plan import Degrade, Plan, Replan, Retry, ToolContract
 from duly.protocol.plan.policy import Policy
 from duly.protocol.plan.request import Binding
 from duly.protocol.plan.scope import Scope
@@ -47,6 +48,7 @@ class TestPlans:
         left = list(said)
 
         def drafted(run: Run, order: effects.Draft) -> Plan | DulyError:
+            self.heard = corrections(run, {"s1"})
             return left.pop(0) if order.model else NO_PLAYBOOK
 
         answers = Answers(tools=TOOLS, bind=lambda run, order: Binding(), draft=drafted)
@@ -61,12 +63,35 @@ class TestPlans:
         assert [one["purpose"] for one in driver.facts("model.called")] == ["plan"]
         assert run.budget.spent["model_tokens"] == 50 and not run.budget.reserved
 
+    @pytest.mark.parametrize("withheld", ["s1", "s2"])
+    def test_why_a_plan_failed_is_told_but_for_the_words_of_steps_that_are_withheld(self, withheld: str):
+        words: list[list[str]] = []
+
+        def drafted(run: Run, order: effects.Draft) -> Plan | DulyError:
+            if not order.model:
+                return NO_PLAYBOOK
+            words.append(corrections(run, {withheld}))
+            return plan(
+                [step("s1", LOOK, {"key": len(words)}, on_failure=(Replan(),)), step("s2", LOOK, {"key": 9})],
+                origin="model",
+            )
+
+        def look(key: int) -> dict[str, Any]:
+            if key == 1:
+                raise CallFailure("tool.failed")
+            return {"key": key}
+
+        answers = Answers(tools={"t.look": look}, bind=lambda run, order: Binding(), draft=drafted)
+        driver = world(answers, settings={"planning": "always"})
+        assert driver.submit().phase is Phase.COMPLETED and words[0] == []
+        said = " ".join(words[1])
+        assert ("did not work" in said) is (withheld != "s1") and "s1" in said
+
     def test_a_plan_that_may_not_be_is_told_back_as_often_as_one_is_drafted(self):
         bad = plan([step("s1", LOOK, {"key": "one"})], origin="model")
         driver = self.draft(bad, bad, plan([step("s1", LOOK, {"key": 1})], origin="model"))
         assert driver.submit().phase is Phase.COMPLETED
-        last = [order for order in driver.performed if isinstance(order, effects.Draft)][-1]
-        assert "arguments/key" in last.guidance[0]
+        assert "arguments/key" in self.heard[0]
         driver = self.draft(*[bad] * DRAFTS_PER_PLAN_MAX)
         run = driver.submit()
         assert (run.phase, run.reason) == (Phase.FAILED, "plan.refused")

@@ -272,6 +272,10 @@ def test_inputs_of_arguments_reason_and_turns_stay_between_their_marks(text):
 def test_withheld_inputs_and_sensitive_turns_show_no_value():
     inputs = {"s1": {"name": CANARY}, "s2": {"name": "fine"}}
     one = step("s3", TOOL)
+    told = [
+        Check(check_id=f"{name or 'run'}", kind="rule", step_id=name, outcome="pass", reason=said)
+        for name, said in (("s1", CANARY), ("", CANARY), ("s2", "fine"))
+    ]
     for written in (
         work.arguments(one, TOOL, new_request("Do it."), inputs, withheld={"s1"}),
         work.reason(one, inputs, withheld={"s1"}),
@@ -281,10 +285,12 @@ def test_withheld_inputs_and_sensitive_turns_show_no_value():
             table(TOOL),
             [
                 work.Turn("t.a", {}, "ok", inputs["s1"], sensitive=True),
+                work.Turn("t.a", {}, "tool.failed", message=f"No row {CANARY}.", sensitive=True),
+                work.Turn("t.a", {}, "gate.rejected", message="not today", sensitive=True),
                 work.Turn("t.a", {}, "ok", inputs["s2"]),
             ],
         ),
-        judging.critic("o", plan([one]), inputs, [], withheld={"s1"}),
+        judging.critic("o", plan([one]), inputs, told, withheld={"s1"}),
     ):
         assert CANARY not in written and "fine" in written
 

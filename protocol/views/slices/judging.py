@@ -41,7 +41,7 @@ def critic(
             "constraints": list(plan.constraints),
             "plan": [_step(step, room) for step in plan.steps],
             "outputs": given or None,
-            "checks": _checks(checks),
+            "checks": _checks(checks, withheld),
         }
     )
 
@@ -57,15 +57,20 @@ def _step(step: Step, room: int) -> dict[str, Any]:
     return {**told, "rules": readable(rules)} if rules else told
 
 
-def _checks(checks: Sequence[Check]) -> list[dict[str, Any]]:
-    """Outcomes, the failed ones first where there are too many to show."""
+def _checks(checks: Sequence[Check], withheld: Collection[str]) -> list[dict[str, Any]]:
+    """Outcomes, the failed ones first where there are too many to show; of withheld steps without what was found."""
     ordered = sorted(checks, key=lambda one: one.outcome == "pass") if len(checks) > _CHECKS_MAX else checks
     return [
         {
             "check": one.kind,
             "step": one.step_id,
             "outcome": one.outcome,
-            **({"reason": one.reason[:500]} if one.reason else {}),
+            **({"reason": one.reason[:500]} if one.reason and not _tells(one, withheld) else {}),
         }
         for one in ordered[:_CHECKS_MAX]
     ]
+
+
+def _tells(check: Check, withheld: Collection[str]) -> bool:
+    """Whether a check's reason may quote what is withheld: those of its own step, for a whole run those of any."""
+    return check.step_id in withheld if check.step_id else bool(withheld)

@@ -24,7 +24,7 @@ _SMALL = 400
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a direct run, done: ``outcome`` is ``ok`` or the code of its failure, then ``message`` says more.
+    """One call of a direct run, done: ``outcome`` is ``ok`` or the code of its failure, then ``message`` says more (a tool's words)
 
     ``output`` is tagged. A ``sensitive`` output is never shown.
     """
@@ -109,7 +109,9 @@ def _turns(turns: Sequence[Turn]) -> list[dict[str, Any]]:
 def _turn(turn: Turn, room: int) -> dict[str, Any]:
     given = handle(dict(turn.arguments), room)
     told: dict[str, Any] = {"tool": turn.tool, "arguments": given, "outcome": turn.outcome}
-    if turn.message:
+    if turn.message and (
+        not turn.sensitive or turn.outcome.startswith("gate.")
+    ):  # a person's words, no tool's
         told["message"] = turn.message[:2_000]
     if turn.outcome == "ok":
         told["output"] = handle(turn.output, room, withheld=turn.sensitive)
