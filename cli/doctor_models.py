@@ -24,11 +24,16 @@ ABLE = {
 
 def models(home: Home, package: str) -> Iterator[Finding]:
     """One finding a role. ``package`` is the digest of a snapshot whose models count, empty for none."""
+    names: dict[str, str] = {}
     for role in get_args(ModelRole):
-        yield _finding(home, role, package)
+        yield _finding(home, role, package, names)
+    if names.get("critic") and names.get("critic") == names.get("planner"):
+        told = "the critic is the planner's own model: it overlooks what the planner did"
+        yield Finding(GROUP, "two models", "note", told, "Set another as DULY_MODEL_CRITIC where you can.")
 
 
-def _finding(home: Home, role: ModelRole, package: str) -> Finding:
+def _finding(home: Home, role: ModelRole, package: str, names: dict[str, str]) -> Finding:
+    """What one role's model can do; its name goes into ``names``."""
     try:
         said = asyncio.run(asyncio.wait_for(_asked(home, role, package), MODEL_CHECK_SECONDS_MAX))
     except DulyError as error:
@@ -38,7 +43,7 @@ def _finding(home: Home, role: ModelRole, package: str) -> Finding:
         return Finding(GROUP, role, "broken", f"{error.message} [{error.code}]", error.hint or "")
     except TimeoutError:
         return Finding(GROUP, role, "broken", f"no answer in {MODEL_CHECK_SECONDS_MAX} s")
-    model = said["model"]
+    model = names[role] = said["model"]
     if not model:
         told = "none is set: playbooks plan" if role == "planner" else "none is set: nobody reviews"
         return Finding(GROUP, role, "ok", told)

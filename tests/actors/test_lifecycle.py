@@ -118,6 +118,18 @@ def test_two_runs_at_once_are_both_under_way(runtime: RuntimeHome):
     assert ended[0].result["plan_digest"] == ended[1].result["plan_digest"]
 
 
+def test_reads_of_a_level_are_under_way_at_once(runtime: RuntimeHome):
+    """Both are held in their tools before either may go on."""
+    with holding(runtime.root / "tests" / "holding") as held:
+        held.hold("left")
+        held.hold("right")
+        run = runtime.begin("run", str(PACKAGE), "look around", "--json")
+        held.arrived(2)
+        held.release("left")
+        held.release("right")
+        assert runtime.finish(run).code == 0
+
+
 @contextmanager
 def ended_within(worker: int, seconds: float) -> Iterator[None]:
     """A process that runs before the block has ended after it, or soon does."""

@@ -63,3 +63,19 @@ def test_what_is_wrong(world, reply, code):
         world.renew(server.base_url)
         state, told = found(world)["planner"]
     assert state == "broken" and code in told
+
+
+class OneHost(Place):
+    """Both roles are the one host, and so have one model."""
+
+    def socket_path(self, name: str):
+        return self.socket  # type: ignore[attr-defined]
+
+
+def test_a_critic_that_is_the_planners_own_model_is_noted(world):
+    with ScriptedModelServer(answers) as server:
+        world.renew(server.base_url)
+        told = [
+            one.says for one in doctor_models.models(OneHost(world), world.package) if one.state == "note"
+        ]
+    assert len(told) == 1 and "own model" in told[0]

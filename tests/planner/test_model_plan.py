@@ -322,6 +322,7 @@ def test_after_the_last_attempt_the_plan_is_refused_with_all_faults():
         asyncio.run(drafted)
     assert caught.value.code == "plan.refused"
     assert {fault.code for fault in caught.value.faults} == {"plan.tool_not_granted", "plan.unknown_step"}
+    assert all(str(fault) in caught.value.message for fault in caught.value.faults)
     assert len(model.calls) == DRAFTS_PER_PLAN_MAX
     assert len(caught.value.story) == DRAFTS_PER_PLAN_MAX
 

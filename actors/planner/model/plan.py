@@ -15,7 +15,7 @@ from duly.protocol.plan.request import Binding, Request
 from duly.protocol.plan.scope import Scope
 from duly.protocol.views.slices import planning
 from duly.protocol.wire.errors import Fault, PlanError
-from duly.protocol.wire.limits import DRAFTS_PER_PLAN_MAX, MODEL_PLAN_STEPS_MAX
+from duly.protocol.wire.limits import DRAFT_FAULTS_TOLD_MAX, DRAFTS_PER_PLAN_MAX, MODEL_PLAN_STEPS_MAX
 
 from ...model_session import Session
 from .attempts import Form, attempted
@@ -83,7 +83,7 @@ def _refusal(attempts: Sequence[Sequence[Fault]]) -> PlanError:
     return PlanError(
         "plan.refused",
         f"The model drafted {len(attempts)} plans, and each was refused; the last one has {len(last)} "
-        f"fault{'' if len(last) == 1 else 's'}: {last[0]}",
+        f"fault{'' if len(last) == 1 else 's'}: {'; '.join(str(fault) for fault in last[:DRAFT_FAULTS_TOLD_MAX])}",
         hint="Say more in the request, write the plan yourself (duly run --plan), or set a stronger model.",
         story=[f"attempt {number}: {_count(faults)}" for number, faults in enumerate(attempts, 1)],
         faults=last,

@@ -9,7 +9,12 @@ from ...plan.request import Binding
 from ...plan.route import choose, nobody_plans
 from ...wire import canon
 from ...wire.errors import DulyError, Fault, PlanError, RunError
-from ...wire.limits import DRAFTS_PER_PLAN_MAX, IMPORTED_PER_EVENT_MAX, IMPORTED_RESULTS_MAX
+from ...wire.limits import (
+    DRAFT_FAULTS_TOLD_MAX,
+    DRAFTS_PER_PLAN_MAX,
+    IMPORTED_PER_EVENT_MAX,
+    IMPORTED_RESULTS_MAX,
+)
 from .. import admission, ends, metering, thinking
 from ..applied.planning import OBJECTIVE_CHANGED
 from ..budget import COUNTED
@@ -234,7 +239,9 @@ def drafted_plan(
         return [plan_event(plan, playbook, fingerprints)]
     if _goes_on(run):
         return [_kept_plan(run, refusal.code)]
-    text = "The plan was refused: " + "; ".join(str(fault) for fault in refusal.faults[:50])
+    text = "The plan was refused: " + "; ".join(
+        str(fault) for fault in refusal.faults[:DRAFT_FAULTS_TOLD_MAX]
+    )
     if not run.replans:
         return [
             _refused(refusal.code, list(refusal.faults)),
