@@ -12,7 +12,7 @@ from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.catalogue import Catalogue
 from duly.protocol.plan.manifest import MetricTools
 from duly.protocol.plan.package import Package
-from duly.protocol.plan.playbook import Parameter, Playbook
+from duly.protocol.plan.playbook import PLACED, Parameter, Playbook
 from duly.protocol.plan.request import Binding, Question, Request
 
 from .asked import Asked, listed, question
@@ -48,21 +48,24 @@ def bind(
         answers or {}
     )
     if package.semantics is None:
-        only = choose(usable(package, agent), recognise(request.text, None))
-        return Binding(playbook=only.name if only is not None else None)
+        only = choose(usable(package, agent), request.text, recognise(request.text, None), None)
+        return Binding() if only is None else Binding(playbook=only.playbook.name, parameters=only.values)
     words = vocabulary(package.semantics, catalogue)
     found = recognise(request.text, words)
     playbooks = usable(package, agent)
     cues = cue_stems(playbooks)
     asked = Asked(package, package.semantics, words, found, given, known_stems(words) | cues, cues)
-    playbook = choose(playbooks, found)
-    if playbook is not None:
-        return _with_cost(asked, _bind_playbook(asked, playbook))
+    chosen = choose(playbooks, request.text, found, words)
+    if chosen is not None:
+        asked.bound |= chosen.values
+        return _with_cost(asked, _bind_playbook(asked, chosen.playbook))
     return _with_cost(asked, _bind_value(asked, agent))
 
 
 def _bind_playbook(asked: Asked, playbook: Playbook) -> Binding:
     for name, parameter in playbook.parameters.items():
+        if parameter.kind in PLACED:
+            continue  # bound with the request as a whole
         value = _parameter(asked, name, parameter)
         if isinstance(value, Question):
             return Binding(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.package import Package
@@ -10,6 +12,8 @@ from duly.protocol.plan.playbook import Feature, Playbook, ReadBackTemplate
 
 from .pairs import pair_of
 from .recognise import Findings
+from .vocabulary import Vocabulary
+from .whole_request import request_values
 from .words import contains, stems_of
 
 
@@ -28,17 +32,32 @@ def usable(package: Package, agent: AgentSpec) -> list[Playbook]:
     return [playbook for _, playbook in sorted(package.playbooks.items()) if tools_of(playbook) <= granted]
 
 
-def choose(playbooks: Iterable[Playbook], found: Findings) -> Playbook | None:
-    """The playbook with the highest score of those that reach their own least; of equals the first by name."""
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A playbook, and the texts and numbers of the request that it has as a whole."""
+
+    playbook: Playbook
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def choose(
+    playbooks: Iterable[Playbook], text: str, found: Findings, vocabulary: Vocabulary | None
+) -> Chosen | None:
+    """The playbook whose whole request this is; else that with the highest score of those that reach their own least. Of
+    equals the first by name."""
+    some = sorted(playbooks, key=lambda playbook: playbook.name)
+    for playbook in some:
+        if playbook.match.request:
+            values = request_values(playbook, text, found, vocabulary)
+            if values is not None:
+                return Chosen(playbook, values)
     features = features_of(found)
-    scored = [(score(playbook, found, features), playbook) for playbook in playbooks]
+    scored = [(score(one, found, features), one) for one in some if one.match.cues]
     reached = [(points, playbook) for points, playbook in scored if points >= playbook.match.least]
     if not reached:
         return None
     most = max(points for points, _ in reached)
-    return min(
-        (playbook for points, playbook in reached if points == most), key=lambda playbook: playbook.name
-    )
+    return Chosen(next(playbook for points, playbook in reached if points == most))
 
 
 def score(playbook: Playbook, found: Findings, features: set[Feature]) -> int:
@@ -73,9 +92,11 @@ def features_of(found: Findings) -> set[Feature]:
 def cue_stems(playbooks: Iterable[Playbook]) -> frozenset[str]:
     """Every word of every cue: words that are no name of anything."""
     return frozenset(
-        stem
-        for playbook in playbooks
-        for cue in playbook.match.cues
-        for phrase in cue.words
-        for stem in stems_of(phrase)
+        stem for playbook in playbooks for phrase in _phrases(playbook) for stem in stems_of(phrase)
     )
+
+
+def _phrases(playbook: Playbook) -> Iterator[str]:
+    for cue in playbook.match.cues:
+        yield from cue.words
+    yield from (piece for piece in playbook.match.request if isinstance(piece, str))

@@ -20,7 +20,7 @@ from .agent import AgentSpec
 from .manifest import AgentEntry, Manifest, PythonTools
 from .manifest_toml import parse_manifest
 from .places import Places, refusal, unknown
-from .playbook import Playbook
+from .playbook import PLACED, Playbook
 from .playbook_yaml import parse_playbook
 from .semantics import Semantics
 
@@ -209,7 +209,7 @@ def _names(
         for key, parameter in playbook.parameters.items():
             path = ("parameters", key)
             if semantics is None:
-                if not has_semantics:
+                if not has_semantics and parameter.kind not in PLACED:
                     at.add(path, "package.missing_file", f"This parameter needs {SEMANTICS_FILE}.")
             elif parameter.default is not None:
                 table = semantics.metrics if parameter.kind == "metric" else semantics.dimensions

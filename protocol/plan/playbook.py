@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.limits import TOOL_TIMEOUT_SECONDS_MAX
 from ..wire.model import Model
@@ -23,8 +23,9 @@ from .plan import Destination, Evidence, Nothing, Recompute, Replan, Retry
 from .rules import Rule
 
 ParameterKind = Literal[
-    "metric", "period", "period_pair", "dimension", "dimensions", "segment_pair", "filters"
+    "metric", "period", "period_pair", "dimension", "dimensions", "segment_pair", "filters", "text", "number"
 ]
+PLACED = ("text", "number")  # kinds whose values stand at a place of the whole request
 Feature = Literal["metric", "period", "period_pair", "dimension", "segment", "segment_pair"]
 ITEM = "item"
 OTHERS = "others"
@@ -57,24 +58,34 @@ class Cue(Model):
 class Match(Model):
     """When a request is for this playbook: the weights of cues and of what was recognised reach ``least``.
 
-    The playbook with the highest sum wins; of equals the first by name.
+    The playbook with the highest sum wins; of equals the first by name. Instead of cues there may be a whole ``request``:
+    texts, and ``{$param: name}`` where a text or number stands. Then only that request is for it, before any other playbook.
     """
 
-    least: int = Field(ge=1, le=1_000)
-    cues: list[Cue] = Field(min_length=1)
+    least: int = Field(default=1, ge=1, le=1_000)
+    cues: list[Cue] = Field(default_factory=list)
     found: dict[Feature, int] = Field(default_factory=dict)
+    request: list[str | dict[Literal["$param"], str]] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Match:
+        if bool(self.cues) == bool(self.request):
+            raise ValueError("either cues, or the whole request")
+        return self
 
 
 class Parameter(Model):
     """One typed parameter. What does not bind and has no default is asked for, in the order of the playbook.
 
-    ``default``: a metric or dimension by name. ``single``: what a period pair does with one named month.
+    ``default``: a metric or dimension by name. ``single``: what a period pair does with one named month. ``words``: how
+    many words a text has, neither more nor fewer.
     """
 
     kind: ParameterKind
     optional: bool = False
     default: str | None = None
     single: Literal["ask", "month_before"] = "ask"
+    words: int = Field(default=1, ge=1, le=50)
 
 
 class ReadBackTemplate(Model):

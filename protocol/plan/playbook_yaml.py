@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ..wire.errors import PlanError
 from . import plain_yaml, refs
 from .places import Path, Places, unknown
-from .playbook import ADVICE, ITEM, OTHERS, PLACEHOLDERS, Playbook, ReadBackTemplate, StepTemplate
+from .playbook import ADVICE, ITEM, OTHERS, PLACED, PLACEHOLDERS, Playbook, ReadBackTemplate, StepTemplate
 from .schedule import levels_of
 
 _CODE = "package.playbook"
@@ -183,7 +183,7 @@ def _parameters(playbook: Playbook, places: Places) -> None:
     kinds: dict[str, str] = {}
     for name, parameter in playbook.parameters.items():
         at: Path = ("parameters", name)
-        if kinds.setdefault(parameter.kind, name) != name:
+        if parameter.kind not in PLACED and kinds.setdefault(parameter.kind, name) != name:
             places.add((*at, "kind"), _CODE, f"{kinds[parameter.kind]!r} is of the same kind already.")
         if parameter.default is not None and parameter.kind not in ("metric", "dimension"):
             places.add((*at, "default"), _CODE, "Only a metric or a dimension has a default here.")
@@ -191,10 +191,31 @@ def _parameters(playbook: Playbook, places: Places) -> None:
             places.add((*at, "single"), _CODE, "`single` belongs to a period pair.")
         if name in (ITEM, OTHERS, *ADVICE):
             places.add(at, _CODE, f"The name {name!r} has a meaning of its own.")
+    _request(playbook, places)
     needs_metric = {"dimension", "dimensions"} & set(kinds)
     if needs_metric and "metric" not in kinds:
         at = ("parameters", kinds[min(needs_metric)])
         places.add(at, _CODE, "Dimensions are those of a metric; a parameter of the kind metric is missing.")
+
+
+def _request(playbook: Playbook, places: Places) -> None:
+    """The whole request names every text and number, nothing else, and keeps them apart."""
+    placed = {name for name, parameter in playbook.parameters.items() if parameter.kind in PLACED}
+    between = " "
+    for index, piece in enumerate(playbook.match.request):
+        if isinstance(piece, str):
+            between += piece
+            continue
+        name = piece.get("$param", "")
+        at: Path = ("match", "request", index)
+        if name not in placed:
+            places.add(at, "package.unknown_parameter", unknown("text or number parameter", name, placed))
+        if not any(c.isspace() for c in between):
+            places.add(at, _CODE, "White space stands between two parameters.")
+        between = ""
+    named = {piece.get("$param") for piece in playbook.match.request if isinstance(piece, dict)}
+    for name in sorted(placed - named):
+        places.add(("parameters", name), _CODE, f"match/request does not say where {name!r} stands.")
 
 
 def _cycle(playbook: Playbook, by_id: dict[str, StepTemplate], places: Places) -> None:

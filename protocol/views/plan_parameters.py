@@ -16,6 +16,7 @@ from ..plan.package import Package
 from ..plan.plan import Plan
 from ..plan.semantics import MONTHS, Semantics, period_text
 from ..wire import canon
+from .plan_slots import Slot, Slots
 
 _WORD = re.compile(r"[^\W_]+")
 _PLACES = ("metric", "baseline", "current", "period", "dimension", "filters")
@@ -31,13 +32,24 @@ class Parameters:
         default_factory=dict
     )  # how a parameter's value reads in an objective -> its name
 
+    slots: tuple[Slot, ...] = ()  # texts and numbers, wherever they are arguments
+
+    def placed(self, slots: Slots) -> Parameters:
+        """These, and the texts and numbers of the request."""
+        kinds = {slot.name: {"kind": slot.kind, **_words(slot.value)} for slot in slots.found}
+        said = {str(slot.value): slot.name for slot in slots.found}
+        return Parameters(self.declared | kinds, self.values, said | self.spoken, tuple(slots.found))
+
     def templated(self, arguments: Any, name: str = "") -> Any:
         """Arguments with the request's values as placeholders."""
         if name in self.values and arguments == self.values[name]:
             return {"$param": name}
+        for slot in self.slots:
+            if type(slot.value) is type(arguments) and slot.value == arguments:
+                return {"$param": slot.name}
         if isinstance(arguments, dict) and "$ref" not in arguments:
             return {key: self.templated(value, key) for key, value in arguments.items()}
-        return [self.templated(one) for one in arguments] if isinstance(arguments, list) else arguments
+        return [self.templated(one, name) for one in arguments] if isinstance(arguments, list) else arguments
 
     def objective(self, text: str) -> str | list[str | dict[str, str]]:
         """An objective with the request's values as placeholders; the text itself where none stands in it."""
@@ -51,6 +63,12 @@ class Parameters:
             elif part.strip():
                 parts.append(part.strip())
         return parts if any(isinstance(part, dict) for part in parts) else text
+
+
+def _words(value: Any) -> dict[str, int]:
+    """How many words a text has, where they are not one."""
+    count = len(value.split()) if isinstance(value, str) else 1
+    return {"words": count} if count > 1 else {}
 
 
 def parameters_of(plan: Plan, package: Package) -> Parameters:

@@ -1,4 +1,5 @@
-"""A good plan as a playbook's file: the same plan for the same request, and for others like it, without a model.
+"""A good plan as a playbook's file: the same plan for the same request, and for that request with other values, without a
+model.
 
 What the request itself named becomes typed parameters (``plan_parameters``); everything else stands in the file as the
 plan has it, where it can be read and changed.
@@ -6,7 +7,6 @@ plan has it, where it can be read and changed.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,16 +20,11 @@ from ..plan.package import Package
 from ..plan.plan import Plan, ReadBack, Step
 from ..plan.playbook_yaml import parse_playbook
 from ..plan.reads import sources_of
-from ..plan.semantics import MONTHS
 from ..wire.errors import Fault, PackageError, PlanError
 from .plan_parameters import Parameters, parameters_of
+from .plan_slots import slots_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_PHRASE_WORDS = 25
-_PHRASE_WEIGHT = 30  # the very same request finds this playbook before any other
-_WORDS_MAX = 8
-_FOUND = {"metric": "metric", "periods": "period_pair", "period": "period", "dimension": "dimension"}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -51,13 +46,15 @@ def playbook_of(plan: Plan, package: Package, descriptors: Mapping[str, Descript
     if faults:
         raise _refused(faults)
     parameters = parameters_of(plan, package)
+    slots = slots_of(plan, parameters.values)
+    parameters = parameters.placed(slots)
     tree: dict[str, Any] = {
         "name": name,
         "title": " ".join(plan.objective.split())[:80],
         "task_class": plan.task_class,
         "allow_partial": plan.allow_partial,
         "constraints": list(plan.constraints),
-        "match": _match(plan, parameters),
+        "match": {"request": slots.request},
         "parameters": parameters.declared,
         "steps": [_step(step, plan, package, descriptors, parameters) for step in plan.steps],
         "report": plan.report_step,
@@ -98,18 +95,6 @@ def _faults(plan: Plan, name: str) -> list[Fault]:
         if not _NAME.match(step.step_id):
             faults.append(Fault(f"{path}/step_id", code, f"{step.step_id} is no id of a playbook's step."))
     return faults
-
-
-def _match(plan: Plan, parameters: Parameters) -> dict[str, Any]:
-    """Cues: the whole request, and its words by themselves; three quarters of them make another request alike."""
-    months = {month.casefold() for month in MONTHS}
-    words = [word.casefold() for word in _WORD.findall(plan.objective)]
-    chosen = [word for word in dict.fromkeys(words) if word not in months][:_WORDS_MAX]
-    phrase = " ".join(plan.objective.split()[:_PHRASE_WORDS])
-    cues = [{"words": [phrase], "weight": _PHRASE_WEIGHT}, *({"words": [one], "weight": 1} for one in chosen)]
-    found = {_FOUND[name]: 1 for name in parameters.declared if name in _FOUND}
-    least = math.ceil(0.75 * len(chosen)) + len(found) if chosen else _PHRASE_WEIGHT
-    return {"least": max(1, least), "cues": cues, **({"found": found} if found else {})}
 
 
 def _step(

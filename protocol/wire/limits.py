@@ -66,6 +66,8 @@ MODEL_SCHEMA_DEPTH_MAX = (
 )
 MODEL_SCHEMA_BYTES_MAX = 60_000  # a larger schema costs seconds to compile into a grammar, at every call
 MODEL_SCHEMA_PROPERTIES_MAX = 1_000  # a fifth of what the strictest vendor takes
+PLAYBOOK_SLOTS_MAX = 8  # texts and numbers of one request that may be others the next time
+PLAYBOOK_SLOT_CHARS_MAX = 100  # one of them: a name, an id, a place; no paragraph
 MODEL_PLAN_STEPS_MAX = 30  # steps that a model may plan at once; a person has to read them
 MODEL_PLAN_CHECKS_MAX = 6  # checks of its own that a model may add to a step
 MODEL_ATTEMPTS_MAX = 2  # at arguments, a turn or a reason step; a plan has three

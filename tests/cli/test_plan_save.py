@@ -46,7 +46,7 @@ def test_the_plan_is_kept_as_a_playbook(door, duly, package, capsys):
     assert "sellers.yaml" in out and "Put it into" not in out
     kept = parse_playbook(file.read_bytes(), "sellers.yaml")
     assert kept.name == "sellers" and [step.id for step in kept.steps] == ["s1", "s2"]
-    assert kept.match.cues[0].words == [REQUEST]
+    assert kept.match.request == [REQUEST]
 
 
 def test_elsewhere_it_says_where_it_belongs(door, duly, package, tmp_path, capsys):
