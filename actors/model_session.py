@@ -23,6 +23,7 @@ from duly.protocol.wire.limits import (
     MODEL_SECONDS_MAX,
 )
 
+from .model_replay import recorded_failure
 from .prompt import Prompt
 
 _ONCE = frozenset(("model.timeout",))  # a second try may be lucky; a third would only take as long again
@@ -135,7 +136,7 @@ class Session:
             )
         call = asked(tokens_max=left)
         answer = await self._asks.ask(self._package, self._run_id, call, self._mandate)
-        value = b"" if answer.error else _recorded(answer.value)
+        value = _recorded(answer.value) if answer.error is None else recorded_failure(answer.error)
         self.uses.append(Used(answer.use, call.digest(), answer.request, answer.response, value))
         return answer
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.plan.model_call import ModelCall, ModelUse
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault, error_of
 
 from ..client import Channel, checked
@@ -22,7 +23,9 @@ from ..framing import Frame, Message
 class ModelAnswer:
     """What a call gave: ``value`` where ``error`` is ``None``; always what it took and what was sent and received.
 
-    ``error`` is a ``ModelError`` whatever its code, so that a caller has one thing to catch. ``request`` and ``response`` are the exact bytes without keys, empty where nothing was sent or received.
+    ``error`` is a ``ModelError`` whatever its code, so that a caller has one thing to catch; an ``UnfitAnswer`` where
+    there is a value that breaks the schema. ``request`` and ``response`` are the exact bytes without keys, empty where
+    nothing was sent or received.
     """
 
     use: ModelUse
@@ -66,7 +69,7 @@ class ModelHostClient(Channel):
         use = ModelUse.from_data(
             answer["use"], error=RuntimeFault, code="runtime.host_lost", what="The answer"
         )
-        error = error_of(ModelError, answer["error"]) if "error" in answer else None
+        error = _error(answer) if "error" in answer else None
         request, response = blobs if len(blobs) == 2 else (b"", b"")
         return ModelAnswer(use, request, response, answer.get("value"), error)
 
@@ -93,6 +96,14 @@ class ModelHostClient(Channel):
             raise
         finally:
             link.forget(number)
+
+
+def _error(answer: Message) -> ModelError:
+    if "unfit" not in answer:
+        return error_of(ModelError, answer["error"])
+    error = error_of(UnfitAnswer, answer["error"])
+    error.value = answer["unfit"]
+    return error
 
 
 def _unused(call: ModelCall, code: str) -> ModelUse:

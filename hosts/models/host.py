@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duly.protocol.authority.mandate import Mandate
 from duly.protocol.plan import schema as schemas
 from duly.protocol.plan.model_call import ModelCall
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import AuthorityError, DulyError, ModelError, PlanError, WireError
 from duly.protocol.wire.limits import (
@@ -226,6 +227,8 @@ class ModelHost:
         answer: Message = {"use": attempt.use().to_data()}
         if attempt.error is not None:
             answer["error"] = attempt.error.to_data()
+            if isinstance(attempt.error, UnfitAnswer):
+                answer["unfit"] = attempt.error.value
         else:
             answer["value"] = attempt.value
         if len(canon.encode(answer)) > FRAME_BYTES_MAX - 1_000:

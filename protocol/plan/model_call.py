@@ -78,7 +78,8 @@ class ModelUse(Model):
 class Used:
     """One call that was made, failed ones too, with the exact bytes that went and came, keys removed.
 
-    ``call`` is the digest of what was asked, ``value`` the canonical answer, empty where there is none.
+    ``call`` is the digest of what was asked, ``value`` the canonical answer; of a call that failed, what a replay needs to
+    fail in the same way (``actors/model_replay``). Empty where neither has a canonical form.
     """
 
     use: ModelUse

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.protocol.plan.model_faults import TRANSIENT, pause_seconds
+from duly.protocol.plan.model_faults import TRANSIENT, UnfitAnswer, pause_seconds
 from model_host_world import SCHEMA, ModelHostWorld, call_of
 from scripted_model_server import (
     ScriptedModelServer,
@@ -141,6 +141,40 @@ def test_faults_name_every_place(world, script):
     script.append({"a": "1", "b": "2"})
     answer = world.ask(call_of(schema=schema))
     assert sorted(fault.path for fault in answer.error.faults) == ["/a", "/b"]
+
+
+def test_a_value_that_breaks_the_schema_comes_with_all_of_its_faults_and_is_no_answer(world, script):
+    wrong = {"answer": "42", "more": [1, {"a": None}]}
+    script.append(f"Here it is: {json.dumps(wrong)}")
+    answer = world.ask()
+    assert answer.value is None
+    assert (answer.error.code, answer.error.value) == ("model.bad_answer", wrong)
+    assert len(answer.error.faults) == 2
+
+
+def test_faults_are_bounded(world, script):
+    schema = {"type": "array", "items": {"type": "integer"}}
+    script.append(["x"] * 60)
+    error = world.ask(call_of(schema=schema)).error
+    assert [fault.path for fault in error.faults] == [f"/{number}" for number in range(50)]
+    assert error.value == ["x"] * 60
+
+
+@pytest.mark.parametrize(
+    "text", ['{"answer": 1' + "0" * 40 + "}", '{"answer": "\\ud800"}', "[" * 31 + "{}" + "]" * 31]
+)
+def test_a_value_that_no_message_can_hold_is_left_out(world, script, text):
+    script.append(text)
+    error = world.ask().error
+    assert error.code == "model.bad_answer" and len(error.faults) == 1
+    assert not isinstance(error, UnfitAnswer)
+
+
+def test_a_value_that_breaks_the_schema_holds_no_key(world, script):
+    script.append({"answer": f"Bearer {KEY}", KEY: 1})
+    answer = world.ask()
+    assert isinstance(answer.error, UnfitAnswer)
+    assert KEY not in repr((answer.error.value, answer.error.to_data()))
 
 
 @pytest.mark.parametrize("reply", [drips(), holds()], ids=["drips for ever", "never begins"])

@@ -15,7 +15,7 @@ from duly.protocol.wire.limits import MODEL_RETRIES_MAX, MODEL_RETRY_AFTER_SECON
 from scripted_model import TOKENS, Pauses, ScriptedModel, session
 
 PROMPT = load("planner", "reason")
-SCHEMA = {"type": "object"}
+SCHEMA = {}
 
 
 def ask(asked):
