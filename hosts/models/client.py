@@ -73,9 +73,11 @@ class ModelHostClient(Channel):
         request, response = blobs if len(blobs) == 2 else (b"", b"")
         return ModelAnswer(use, request, response, answer.get("value"), error)
 
-    async def cancel(self, run_id: str) -> int:
-        """Ends the calls of a run; gives how many there were."""
-        return int((await self._told({"op": "cancel", "run_id": run_id}))[0]["cancelled"])
+    async def cancel(self, run_id: str, ended_until_ms: int = 0) -> int:
+        """Ends the calls of a run; gives how many there were. ``ended_until_ms`` is for a run that has ended, and when
+        its mandate expires: no further call of it is made (``model.cancelled``)."""
+        message = {"op": "cancel", "run_id": run_id, "ended_until_ms": ended_until_ms}
+        return int((await self._told(message))[0]["cancelled"])
 
     async def check(self, package: str) -> dict[str, Any]:
         """Makes one small call: ``model``, ``mode`` (strict, json, text; "" where it failed), ``error`` as data."""

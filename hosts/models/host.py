@@ -32,6 +32,7 @@ from ..admission import CLOCK_SKEW_MS, by_id
 from ..framing import Message
 from .attempt import Attempt
 from .config import ModelHostConfig
+from .ended import EndedRuns
 from .ledger import RunLedger
 from .settings import Setting, Settings
 
@@ -49,6 +50,7 @@ class ModelHost:
         self._settings = Settings(config)
         self._ledger = RunLedger(Path(config.ledger))
         self._ledger.drop_expired(_now_ms())
+        self._ended = EndedRuns()
         self._at_once = asyncio.Semaphore(MODEL_CALLS_AT_ONCE_MAX)
         self._turns: dict[str, asyncio.Lock] = {}
         self._calls: dict[str, set[asyncio.Task[Any]]] = {}
@@ -92,8 +94,14 @@ class ModelHost:
                 await work
         return self._answer(attempt)
 
-    def cancel(self, run_id: str) -> int:
-        """Ends the calls of a run, those that wait for their turn included; gives how many."""
+    def cancel(self, run_id: str, ended_until_ms: int = 0) -> int:
+        """Ends the calls of a run, those that wait for their turn included; gives how many.
+
+        With ``ended_until_ms`` the run itself has ended, and its mandate expires then: whoever has not heard of it yet, and
+        tries a call of it again, is refused. Without, the run goes on and may ask anew.
+        """
+        if ended_until_ms > 0:
+            self._ended.add(run_id, ended_until_ms, _now_ms())
         tasks = [task for task in self._calls.get(run_id, ()) if not task.done()]
         for task in tasks:
             task.cancel()
@@ -129,6 +137,7 @@ class ModelHost:
 
     async def _asked(self, attempt: Attempt, package: str, run_id: str, mandate: object) -> None:
         signed = self._mandate(mandate, package, run_id)
+        self._ended.check(run_id)
         setting = self._settings.of(package)
         attempt.model = setting.model
         attempt.begin()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,9 +78,12 @@ class Pauses:
     """Stands for sleeping: remembers how long, and takes no time."""
 
     seconds: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[Any]] | None = None  # what happens in each pause
 
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
+        if self.meanwhile is not None:
+            await self.meanwhile()
 
 
 def session(model: ScriptedModel, *, tokens_max: int = 100_000, sleep: Any = None) -> Session:
