@@ -177,7 +177,7 @@ class ModelHost:
             mandate.budget.get("cost", COST_DEFAULT),
         )
         spent = self._ledger.spent(mandate.run_id)
-        prompt = attempt.prompt_tokens
+        prompt = attempt.call.prompt_tokens
         room = min(attempt.call.tokens_max, limits[0] - spent.tokens) - prompt
         per = asker.cost_of(setting, 0, _PER_TOKENS)
         if per:

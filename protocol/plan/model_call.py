@@ -13,7 +13,12 @@ from pydantic import Field
 
 from ..wire import canon
 from ..wire.ids import Digest
-from ..wire.limits import MODEL_MESSAGES_MAX, MODEL_TEXT_BYTES_MAX
+from ..wire.limits import (
+    MODEL_BYTES_PER_TOKEN,
+    MODEL_MESSAGE_TOKENS,
+    MODEL_MESSAGES_MAX,
+    MODEL_TEXT_BYTES_MAX,
+)
 from ..wire.model import Model
 
 Purpose = Literal["plan", "arguments", "direct", "reason", "critic"]
@@ -43,6 +48,13 @@ class ModelCall(Model):
     json_schema: dict[str, Any]
     tokens_max: int = Field(ge=1)
     seconds_max: int = Field(ge=1, le=3_600)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """What the texts and the schema take, counted before a server has counted them; rather too many than too few."""
+        texts = sum(len(message.text.encode("utf-8", "replace")) for message in self.messages)
+        data = texts + len(repr(self.json_schema))
+        return -(-data // MODEL_BYTES_PER_TOKEN) + MODEL_MESSAGE_TOKENS * (len(self.messages) + 1)
 
     def digest(self) -> Digest:
         """What is asked, whatever it may take: by this a recorded answer is found again."""
