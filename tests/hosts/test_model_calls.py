@@ -81,6 +81,38 @@ FAILURES = {
     ),
     "HTML": ([raw(b"<html>hello</html>", content_type="text/html")], "model.not_a_model_server"),
     "no path": ([raw(b"<h1>404</h1>", status=404, content_type="text/html")], "model.not_a_model_server"),
+    "no such page in JSON": ([raw(b'{"detail": "Not Found"}', status=404)], "model.not_a_model_server"),
+    "no model in few words": (
+        [raw(b'{"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}', status=404)],
+        "model.unknown_model",
+    ),
+    "no deployment": (
+        [refuses(404, "The API deployment for this resource does not exist.", code="DeploymentNotFound")],
+        "model.unknown_model",
+    ),
+    "a page for a POST": (
+        [raw(b"<!DOCTYPE HTML><p>Unsupported method ('POST').</p>", status=501, content_type="text/html")],
+        "model.not_a_model_server",
+    ),
+    "a page of a bad request": (
+        [raw(b"<html><h1>400 Bad Request</h1></html>", status=400, content_type="text/html")],
+        "model.not_a_model_server",
+    ),
+    "words of a bad request": (
+        [raw(b"Bad Request", status=400, content_type="text/plain")],
+        "model.not_a_model_server",
+    ),
+    "nothing but a bad request": ([raw(b"", status=422)], "model.not_a_model_server"),
+    "not allowed": ([raw(b"Method Not Allowed", status=405)], "model.not_a_model_server"),
+    "a page about a schema": (
+        [raw(b" <html>Invalid schema of the form</html>", status=422)],
+        "model.not_a_model_server",
+    ),
+    "not implemented": ([raw(b'{"error": "no such thing"}', status=501)], "model.not_a_model_server"),
+    "a gateway's page": ([raw(b"<html>Bad Gateway</html>", status=502)], "model.unavailable"),
+    "a gateway's limit": ([raw(b"<html>Too Many Requests</html>", status=429)], "model.rate_limited"),
+    "a gateway's bound": ([raw(b"<html>Too Large</html>", status=413)], "model.context_overflow"),
+    "a gateway's lock": ([raw(b"<html>Unauthorized</html>", status=401)], "model.refused_key"),
     "redirect": ([raw(b"", status=302)], "model.not_a_model_server"),
     "other JSON": ([raw(b'{"status": "up"}')], "model.not_a_model_server"),
     "empty": ([raw(b"")], "model.not_a_model_server"),
@@ -121,6 +153,7 @@ def test_each_failure_has_its_code(world, server, script, name):
     assert answer.error is not None and answer.error.code == code
     assert (answer.value, answer.use.code) == (None, code)
     assert not script, "every answer of the script was needed"
+    assert len(server.requests) == len(answers)
     assert answer.request == server.requests[-1].raw
     assert len(answer.response) <= 1_000_000
 

@@ -72,7 +72,10 @@ def test_a_timeout_is_tried_again_once():
     assert len(asked.uses) == 2
 
 
-@pytest.mark.parametrize("code", ["model.refused_key", "model.bad_answer", "model.cancelled", "model.budget"])
+@pytest.mark.parametrize(
+    "code",
+    ["model.refused_key", "model.bad_answer", "model.cancelled", "model.budget", "model.not_a_model_server"],
+)
 def test_what_does_not_pass_is_not_tried_again(code):
     asked = session(ScriptedModel([failed(code)]))
     with pytest.raises(ModelError) as caught:
