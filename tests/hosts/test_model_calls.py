@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from duly.protocol.plan.model_faults import TRANSIENT, UnfitAnswer, pause_seconds
+from duly.protocol.wire.limits import MODEL_ANSWER_BYTES_MAX
 from model_host_world import SCHEMA, ModelHostWorld, call_of
 from scripted_model_server import (
+    Reply,
     ScriptedModelServer,
     calls,
     completion,
@@ -73,6 +75,7 @@ FAILURES = {
     "dropped": ([drops()], "model.lost"),
     "cut": ([cuts({"answer": 1})], "model.lost"),
     "large": ([floods(50_000_000)], "model.answer_too_large"),
+    "large without a length": ([floods(50_000_000, chunked=True)], "model.answer_too_large"),
     "wrong key": ([refuses(401)], "model.refused_key"),
     "no quota": ([refuses(429, code="insufficient_quota")], "model.refused_key"),
     "no model": (
@@ -217,6 +220,23 @@ def test_an_answer_without_an_end_is_ended(world, script, reply):
     assert answer.error.code == "model.timeout"
     assert answer.use.duration_ms < 5_000
     assert world.spent()[0] == answer.use.tokens > 0
+
+
+def test_a_flood_without_a_length_is_left_when_it_is_too_much(world, server, script):
+    """Nothing says how much will come: the host has to count, and goes away long before the end."""
+    script.append(floods(1 << 30, chunked=True))
+    answer = world.ask()
+    assert answer.error.code == "model.answer_too_large"
+    assert len(answer.response) == MODEL_ANSWER_BYTES_MAX
+    assert server.gone.acquire(timeout=10)
+    assert server.sent < 50_000_000
+    assert world.spent()[0] == answer.use.tokens > 0
+
+
+def test_a_small_answer_may_come_in_chunks(world, script):
+    body = says({"answer": 5}).body
+    script.append(Reply(body=body, manner="chunked"))
+    assert world.ask().value == {"answer": 5}
 
 
 def test_nobody_there(world):
