@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.plan.model_call import ModelCall, ModelUse, Used
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire import canon
-from duly.protocol.wire.errors import ModelError
+from duly.protocol.wire.errors import ModelError, WireError, error_of
 from duly.protocol.wire.limits import ARTIFACT_BYTES_MAX
 
 
@@ -47,9 +48,34 @@ class ReplayAsks:
             )
             return Replayed(use, b"", b"", None, error)
         self._left.remove(found)
-        failed = None
-        if found.use.code:
-            failed = ModelError(found.use.code, "The model failed so in the run that is replayed.")
         use = found.use.model_copy(update={"tokens_in": 0, "tokens_out": 0, "cost": 0, "duration_ms": 0})
         value = canon.decode(found.value, bytes_max=ARTIFACT_BYTES_MAX) if found.value else None
-        return Replayed(use, found.request, found.response, value, failed)
+        if found.use.code:
+            return Replayed(use, found.request, found.response, None, _failure(found.use.code, value))
+        return Replayed(use, found.request, found.response, value, None)
+
+
+def recorded_failure(error: ModelError) -> bytes:
+    """What a record keeps of a call that failed: its faults and a value that breaks the schema, which the next attempt was
+    told and has to be told again, or it would not be the same question. Nothing where they have no canonical form."""
+    kept: dict[str, Any] = {
+        "message": error.message,
+        "faults": [fault.to_data() for fault in error.faults],
+        **({"unfit": error.value} if isinstance(error, UnfitAnswer) else {}),
+    }
+    try:
+        return canon.encode(kept)
+    except WireError:
+        return b""
+
+
+def _failure(code: str, kept: Any) -> ModelError:
+    """The failure of which that was kept. A pause that a server had asked for is over."""
+    if not isinstance(kept, dict):
+        return ModelError(code, "The model failed so in the run that is replayed.")
+    data = {"code": code, "message": kept["message"], "faults": kept["faults"]}
+    if "unfit" not in kept:
+        return error_of(ModelError, data)
+    error = error_of(UnfitAnswer, data)
+    error.value = kept["unfit"]
+    return error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -23,10 +24,11 @@ from duly.protocol.wire.limits import (
     MODEL_SECONDS_MAX,
 )
 
+from .model_lost import CODES, lost_error, lost_use
+from .model_replay import recorded_failure
 from .prompt import Prompt
 
 _ONCE = frozenset(("model.timeout",))  # a second try may be lucky; a third would only take as long again
-_HOST_AWAY = frozenset(("runtime.host_lost", "runtime.host_unreachable"))  # the supervisor starts it again
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -55,7 +57,7 @@ class Asks(Protocol):
 class Session:
     """Calls of one order of the harness. ``tokens_max`` is what all of them together may take.
 
-    ``uses`` lists every call that was made, in order. ``seed`` makes the pauses between tries repeatable.
+    ``uses`` lists every call that was made, in order, those whose host went away included. ``seed`` makes the pauses between tries repeatable.
     """
 
     def __init__(
@@ -107,25 +109,18 @@ class Session:
         )
         tries = 0
         while True:
-            error = None
-            try:
-                answer = await self._once(asked)
-            except RuntimeFault as fault:
-                if fault.code not in _HOST_AWAY:
-                    raise
-                error = _host_away(fault)
-            else:
-                error = answer.error
-                if error is None:
-                    return answer.value
+            value, error = await self._once(asked)
+            if error is None:
+                return value
             tries += 1
             pause = self._pause(error, tries)
             if pause is None:
                 raise error
             await self._sleep(pause)
 
-    async def _once(self, asked: Callable[..., ModelCall]) -> Answered:
-        """One call for what is left, noted. Raises ``ModelError`` ``model.budget`` where nothing is."""
+    async def _once(self, asked: Callable[..., ModelCall]) -> tuple[Any, ModelError | None]:
+        """One call for what is left, noted, a lost one too: its value or its error. Raises ``ModelError``
+        ``model.budget`` where nothing is left."""
         left = self.tokens_left
         if left < 1:
             raise ModelError(
@@ -134,10 +129,19 @@ class Session:
                 hint="Give the run more with --budget model_tokens=N.",
             )
         call = asked(tokens_max=left)
-        answer = await self._asks.ask(self._package, self._run_id, call, self._mandate)
-        value = b"" if answer.error else _recorded(answer.value)
+        began = time.monotonic()
+        try:
+            answer = await self._asks.ask(self._package, self._run_id, call, self._mandate)
+        except RuntimeFault as fault:
+            if fault.code not in CODES:
+                raise
+            error = lost_error(fault)
+            use = lost_use(call, error.code, int((time.monotonic() - began) * 1_000))
+            self.uses.append(Used(use, call.digest(), b"", b"", recorded_failure(error)))
+            return None, error
+        value = _recorded(answer.value) if answer.error is None else recorded_failure(answer.error)
         self.uses.append(Used(answer.use, call.digest(), answer.request, answer.response, value))
-        return answer
+        return answer.value, answer.error
 
     def _pause(self, error: DulyError, tries: int) -> float | None:
         """Seconds until the next try; ``None`` where there is to be none."""
@@ -157,10 +161,6 @@ def _recorded(value: Any) -> bytes:
         return canon.encode(value)
     except WireError:
         return b""
-
-
-def _host_away(fault: RuntimeFault) -> ModelError:
-    return ModelError("model.unreachable", fault.message, hint=fault.hint, story=[*fault.story, str(fault)])
 
 
 def user(text: str) -> ModelMessage:

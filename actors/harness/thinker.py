@@ -40,7 +40,7 @@ class ModelHost(Protocol):
     model."""
 
     async def which(self, package: str) -> str: ...
-    async def cancel(self, run_id: str) -> int: ...
+    async def cancel(self, run_id: str, ended_until_ms: int = 0) -> int: ...
 
 
 class Thinker:
@@ -69,13 +69,17 @@ class Thinker:
 
     async def silence(self, run: Run) -> None:
         """Ends whatever a model still does for a run: it was cancelled, or another harness had asked for it. The hosts
-        are told themselves, since an actor may be away; one that is not there works on nothing."""
+        are told themselves, since an actor may be away; one that is not there works on nothing. Of a run that has ended
+        they make no further call, whoever still tries one again; one that goes on asks anew."""
+        until_ms = run.mandate.expires_ms if run.phase.ended else 0
         roles: list[ModelRole] = ["planner"] if run.has_model else []
         if run.has_critic:
             roles.append("critic")
         for role in roles:
             try:
-                await asyncio.wait_for(self._hosts[role].cancel(run.run_id), MODEL_NAMED_SECONDS_MAX)
+                await asyncio.wait_for(
+                    self._hosts[role].cancel(run.run_id, until_ms), MODEL_NAMED_SECONDS_MAX
+                )
             except (DulyError, TimeoutError) as error:
                 log.warning("the model host %s did not cancel run %s: %s", role, run.run_id, error)
 

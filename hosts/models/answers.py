@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from duly.protocol.plan import schema as schemas
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import Fault, ModelError, WireError
 from duly.protocol.wire.limits import FRAME_BYTES_MAX, MODEL_JSON_STARTS_MAX
@@ -23,31 +24,34 @@ def value_of(text: str, calls: Sequence[str], schema: dict[str, Any], *, cut: bo
 
     ``text`` may be the value, hold it in a code fence or anywhere within; ``calls`` are arguments of tool calls that
     nobody asked for, looked at where there is no text, as some servers make structured output of one. ``cut``: the
-    answer ended at its limit. Raises ``ModelError``: ``model.truncated``, ``model.bad_answer`` with every fault.
+    answer ended at its limit. Raises ``ModelError``: ``model.truncated``, ``model.bad_answer`` with every fault; as
+    ``UnfitAnswer`` where there is a value that can be shown to whoever asked.
     """
     first: Any = _NOTHING
     faults: list[Fault] = []
     for value in _values(text, calls):
-        found = _faults_of(value, schema)
+        unsent = _unsendable(value)
+        found = unsent or schemas.faults_of(value, schema, "", _CODE)
         if not found:
             return value
-        if first is _NOTHING:
-            first, faults = value, found
+        if not faults:
+            first, faults = _NOTHING if unsent else value, found
     if cut:
         raise ModelError(
             "model.truncated",
             "The answer was cut off at its limit of tokens before it was whole.",
             hint="Give the run more model_tokens, or ask for less at once.",
         )
-    if first is _NOTHING:
+    if not faults:
         what = "calls a tool, and none was offered" if calls else "is no JSON" if text.strip() else "is empty"
         raise ModelError(
             _CODE, f"The model's answer {what}.", faults=[Fault("", _CODE, f"the answer {what}.")]
         )
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    raise ModelError(
-        _CODE, f"The model's answer breaks the schema: {faults[0]}{more}", faults=faults[:_FAULTS_MAX]
-    )
+    said, told = f"The model's answer breaks the schema: {faults[0]}{more}", faults[:_FAULTS_MAX]
+    if first is _NOTHING:
+        raise ModelError(_CODE, said, faults=told)
+    raise UnfitAnswer(_CODE, said, faults=told, value=first)
 
 
 def heeds(text: str, schema: dict[str, Any]) -> bool:
@@ -58,14 +62,21 @@ def heeds(text: str, schema: dict[str, Any]) -> bool:
     return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
 
 
-def _faults_of(value: Any, schema: dict[str, Any]) -> list[Fault]:
+def _unsendable(value: Any) -> list[Fault]:
+    """What keeps a value from being told to anybody, whatever the schema says of it."""
     try:
-        size = len(canon.encode(value))
+        size = len(canon.encode({"value": value}))  # as a field of a message
     except WireError as problem:
-        return [Fault(problem.place or "", _CODE, f"the value cannot cross a wire: {problem.message}")]
+        return [
+            Fault(
+                (problem.place or "").removeprefix("/value"),
+                _CODE,
+                f"the value cannot cross a wire: {problem.message}",
+            )
+        ]
     if size > FRAME_BYTES_MAX // 2:
         return [Fault("", _CODE, f"the value has {size} bytes in canonical form.")]
-    return schemas.faults_of(value, schema, "", _CODE)
+    return []
 
 
 def _values(text: str, calls: Sequence[str]) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelResponse
 
 from duly.protocol.plan.model_call import ModelMessage
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import ModelError
 from duly.protocol.wire.limits import MODEL_REQUESTS_PER_CALL_MAX
@@ -159,7 +160,11 @@ class Asker:
             known.refuse(
                 "strict", schema
             )  # the next call puts the schema in the prompt, where the model sees it
-        return exchange.mask.value(value_of(text, calls, attempt.call.json_schema, cut=cut))
+        try:
+            return exchange.mask.value(value_of(text, calls, attempt.call.json_schema, cut=cut))
+        except UnfitAnswer as problem:
+            problem.value = exchange.mask.value(problem.value)
+            raise
 
 
 def _texts(attempt: Attempt) -> list[ModelMessage]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from duly.protocol.plan.model_call import ModelCall, ModelUse, OutputMode
 from duly.protocol.wire.errors import DulyError
-from duly.protocol.wire.limits import MODEL_BYTES_PER_TOKEN, MODEL_MESSAGE_TOKENS
+from duly.protocol.wire.limits import MODEL_BYTES_PER_TOKEN
 
 from .exchange import Exchange
 from .mask import Mask
@@ -37,25 +37,18 @@ class Attempt:
         """Its turn has come: what it waited for other calls of its run is not its own time."""
         self._began = time.monotonic()
 
-    @property
-    def prompt_tokens(self) -> int:
-        """What the texts and the schema take, counted before a server has counted them; rather too many than too few."""
-        texts = sum(len(message.text.encode("utf-8", "replace")) for message in self.call.messages)
-        data = texts + len(repr(self.call.json_schema))
-        return -(-data // MODEL_BYTES_PER_TOKEN) + MODEL_MESSAGE_TOKENS * (len(self.call.messages) + 1)
-
     def counted(self, tokens_in: int, tokens_out: int) -> None:
         """Takes over what the server has counted; where it has not, the bytes of both sides tell."""
         if tokens_in > 0 and tokens_out >= 0 and max(tokens_in, tokens_out) <= _TOKENS_CREDIBLE_MAX:
             self.tokens_in, self.tokens_out = tokens_in, tokens_out
         else:
-            self.tokens_in = self.prompt_tokens
+            self.tokens_in = self.call.prompt_tokens
             self.tokens_out = -(-len(self.exchange.response) // MODEL_BYTES_PER_TOKEN)
 
     def uncounted(self, code: str) -> None:
         """What a call that failed is taken to have cost: the server may have read all of it, and written on."""
         if code in ("model.timeout", "model.cancelled", "model.answer_too_large") and self.exchange.sent:
-            self.tokens_in, self.tokens_out = self.prompt_tokens, self.answer_tokens
+            self.tokens_in, self.tokens_out = self.call.prompt_tokens, self.answer_tokens
         elif code == "model.lost" or 200 <= self.exchange.status < 300:
             self.counted(0, 0)
 

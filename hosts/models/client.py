@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.protocol.plan.model_call import ModelCall, ModelUse
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault, error_of
 
 from ..client import Channel, checked
@@ -22,7 +23,9 @@ from ..framing import Frame, Message
 class ModelAnswer:
     """What a call gave: ``value`` where ``error`` is ``None``; always what it took and what was sent and received.
 
-    ``error`` is a ``ModelError`` whatever its code, so that a caller has one thing to catch. ``request`` and ``response`` are the exact bytes without keys, empty where nothing was sent or received.
+    ``error`` is a ``ModelError`` whatever its code, so that a caller has one thing to catch; an ``UnfitAnswer`` where
+    there is a value that breaks the schema. ``request`` and ``response`` are the exact bytes without keys, empty where
+    nothing was sent or received.
     """
 
     use: ModelUse
@@ -66,13 +69,15 @@ class ModelHostClient(Channel):
         use = ModelUse.from_data(
             answer["use"], error=RuntimeFault, code="runtime.host_lost", what="The answer"
         )
-        error = error_of(ModelError, answer["error"]) if "error" in answer else None
+        error = _error(answer) if "error" in answer else None
         request, response = blobs if len(blobs) == 2 else (b"", b"")
         return ModelAnswer(use, request, response, answer.get("value"), error)
 
-    async def cancel(self, run_id: str) -> int:
-        """Ends the calls of a run; gives how many there were."""
-        return int((await self._told({"op": "cancel", "run_id": run_id}))[0]["cancelled"])
+    async def cancel(self, run_id: str, ended_until_ms: int = 0) -> int:
+        """Ends the calls of a run; gives how many there were. ``ended_until_ms`` is for a run that has ended, and when
+        its mandate expires: no further call of it is made (``model.cancelled``)."""
+        message = {"op": "cancel", "run_id": run_id, "ended_until_ms": ended_until_ms}
+        return int((await self._told(message))[0]["cancelled"])
 
     async def check(self, package: str) -> dict[str, Any]:
         """Makes one small call: ``model``, ``mode`` (strict, json, text; "" where it failed), ``error`` as data."""
@@ -93,6 +98,14 @@ class ModelHostClient(Channel):
             raise
         finally:
             link.forget(number)
+
+
+def _error(answer: Message) -> ModelError:
+    if "unfit" not in answer:
+        return error_of(ModelError, answer["error"])
+    error = error_of(UnfitAnswer, answer["error"])
+    error.value = answer["unfit"]
+    return error
 
 
 def _unused(call: ModelCall, code: str) -> ModelUse:

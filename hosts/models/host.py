@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duly.protocol.authority.mandate import Mandate
 from duly.protocol.plan import schema as schemas
 from duly.protocol.plan.model_call import ModelCall
+from duly.protocol.plan.model_faults import UnfitAnswer
 from duly.protocol.wire import canon
 from duly.protocol.wire.errors import AuthorityError, DulyError, ModelError, PlanError, WireError
 from duly.protocol.wire.limits import (
@@ -31,6 +32,7 @@ from ..admission import CLOCK_SKEW_MS, by_id
 from ..framing import Message
 from .attempt import Attempt
 from .config import ModelHostConfig
+from .ended import EndedRuns
 from .ledger import RunLedger
 from .settings import Setting, Settings
 
@@ -48,6 +50,7 @@ class ModelHost:
         self._settings = Settings(config)
         self._ledger = RunLedger(Path(config.ledger))
         self._ledger.drop_expired(_now_ms())
+        self._ended = EndedRuns()
         self._at_once = asyncio.Semaphore(MODEL_CALLS_AT_ONCE_MAX)
         self._turns: dict[str, asyncio.Lock] = {}
         self._calls: dict[str, set[asyncio.Task[Any]]] = {}
@@ -91,8 +94,14 @@ class ModelHost:
                 await work
         return self._answer(attempt)
 
-    def cancel(self, run_id: str) -> int:
-        """Ends the calls of a run, those that wait for their turn included; gives how many."""
+    def cancel(self, run_id: str, ended_until_ms: int = 0) -> int:
+        """Ends the calls of a run, those that wait for their turn included; gives how many.
+
+        With ``ended_until_ms`` the run itself has ended, and its mandate expires then: whoever has not heard of it yet, and
+        tries a call of it again, is refused. Without, the run goes on and may ask anew.
+        """
+        if ended_until_ms > 0:
+            self._ended.add(run_id, ended_until_ms, _now_ms())
         tasks = [task for task in self._calls.get(run_id, ()) if not task.done()]
         for task in tasks:
             task.cancel()
@@ -128,6 +137,7 @@ class ModelHost:
 
     async def _asked(self, attempt: Attempt, package: str, run_id: str, mandate: object) -> None:
         signed = self._mandate(mandate, package, run_id)
+        self._ended.check(run_id)
         setting = self._settings.of(package)
         attempt.model = setting.model
         attempt.begin()
@@ -167,7 +177,7 @@ class ModelHost:
             mandate.budget.get("cost", COST_DEFAULT),
         )
         spent = self._ledger.spent(mandate.run_id)
-        prompt = attempt.prompt_tokens
+        prompt = attempt.call.prompt_tokens
         room = min(attempt.call.tokens_max, limits[0] - spent.tokens) - prompt
         per = asker.cost_of(setting, 0, _PER_TOKENS)
         if per:
@@ -226,6 +236,8 @@ class ModelHost:
         answer: Message = {"use": attempt.use().to_data()}
         if attempt.error is not None:
             answer["error"] = attempt.error.to_data()
+            if isinstance(attempt.error, UnfitAnswer):
+                answer["unfit"] = attempt.error.value
         else:
             answer["value"] = attempt.value
         if len(canon.encode(answer)) > FRAME_BYTES_MAX - 1_000:

@@ -35,11 +35,14 @@ _NO_MODEL = re.compile(
     r"model_not_found|no such model|invalid model|unknown model|model\b.{0,200}\b(?:not found|not exist)",
     re.I | re.S,
 )
+_ABOUT_MODEL = re.compile(r"\bmodels?\b|\bdeployment", re.I)
 _KEY = re.compile(r"api[ _-]?key|authentication", re.I)
 _SCHEMA = re.compile(r"response_format|json_schema|json_object|grammar|structured output|schema", re.I)
 _UNKNOWN_WORD = re.compile(
     r"unsupported|not support|unrecognized|unknown|only the default|deprecated|extra", re.I
 )
+_TEMPERATURE = re.compile(r"temperature", re.I)
+_OF_ANYBODY = (401, 402, 403, 408, 413, 429)  # mean the same from whatever stands in front of a model server
 _POOR = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance", re.I)
 
 
@@ -57,6 +60,8 @@ class Lesson:
 def lesson_of(exchange: Exchange, mode: OutputMode, answer_tokens: int) -> Lesson | None:
     """What the refusal teaches, ``None`` where asking again in another way is of no use."""
     words = _whole_words(exchange)
+    if _is_foreign(exchange):
+        return None
     if exchange.status in (500, 501) and mode != "text" and _SCHEMA.search(words):
         return Lesson(mode=True)  # llama-cpp-python and some gateways say it with a 500
     if exchange.status not in (400, 422):
@@ -67,7 +72,7 @@ def lesson_of(exchange: Exchange, mode: OutputMode, answer_tokens: int) -> Lesso
         return None
     if "max_completion_tokens" in words and "max_tokens" in words.replace("max_completion_tokens", ""):
         return Lesson(completion_tokens=True)
-    if "temperature" in words and _UNKNOWN_WORD.search(words):
+    if _TEMPERATURE.search(words) and _UNKNOWN_WORD.search(words):
         return Lesson(temperature=True)
     if _KEY.search(words) and not _SCHEMA.search(words):
         return None
@@ -77,23 +82,25 @@ def lesson_of(exchange: Exchange, mode: OutputMode, answer_tokens: int) -> Lesso
 def error_of(exchange: Exchange, setting: Setting) -> ModelError:
     """The error for an answer whose status is not 2xx."""
     status, words, said = exchange.status, _whole_words(exchange), words_of(exchange)
+    if _is_foreign(exchange) and (status == 501 or 400 <= status < 500 and status not in _OF_ANYBODY):
+        return not_a_model_server(exchange, setting)
     if status in (400, 413, 422, 500) and (status == 413 or _OVERFLOW.search(words)):
         return _error("model.context_overflow", "The call is too long for the model's context.", said)
     if status in (401, 403) or (status in (400, 402, 429) and (_POOR.search(words) or status == 402)):
         hint = f"The key comes from {setting.origin}." if setting.key else "No key is set."
         return _error("model.refused_key", "The model server refuses the key.", said, hint)
-    if status in (400, 404, 422) and _NO_MODEL.search(words) or status == 404 and _is_json(exchange):
+    if status in (400, 404, 422) and _NO_MODEL.search(words) or status == 404 and _ABOUT_MODEL.search(said):
         hint = f"{setting.origin} names {setting.model}."
         return _error("model.unknown_model", f"The server has no model {setting.name!r}.", said, hint)
     if status == 429:
         return _paused(
             exchange, _error("model.rate_limited", "The model server takes no more calls now.", said)
         )
-    if status == 408 or status >= 500:
+    if status == 408 or status >= 500 and status != 501:
         return _paused(
             exchange, _error("model.unavailable", f"The model server fails with status {status}.", said)
         )
-    if status in (400, 422):
+    if status in (400, 422) or status == 501 and _SCHEMA.search(words):
         if _KEY.search(words) and not _SCHEMA.search(words):
             return _error("model.refused_key", "The model server refuses the key.", said)
         return _error(
@@ -163,8 +170,16 @@ def _whole_words(exchange: Exchange) -> str:
     return exchange.response[:20_000].decode("utf-8", "replace")
 
 
-def _is_json(exchange: Exchange) -> bool:
-    return isinstance(_parsed(exchange), dict)
+def _is_foreign(exchange: Exchange) -> bool:
+    """Whether an error is in no language of model servers: a page, or words of which none concerns a call of a model.
+
+    They answer in JSON; some tell in plain text which field of a request they could not read.
+    """
+    if isinstance(_parsed(exchange), dict | list):
+        return False
+    words = _whole_words(exchange)
+    known = (_OVERFLOW, _NO_MODEL, _KEY, _SCHEMA, _ABOUT_ANSWER, _TEMPERATURE)
+    return words.lstrip().startswith("<") or not any(one.search(words) for one in known)
 
 
 def _parsed(exchange: Exchange) -> Any:

@@ -5,12 +5,13 @@
 
     hello  {}                                → {host, pid}
     which  {package}                         → {model}        ``provider:name``, or "" where no model is set
-    ask    {package, run_id, call, mandate}  → {use, value | error} + the bytes of the last request and its answer
-    cancel {run_id}                          → {cancelled}
+    ask    {package, run_id, call, mandate}  → {use, value | error [, unfit]} + the bytes of the last request and its answer
+    cancel {run_id [, ended_until_ms]}       → {cancelled}     with it the run makes no further call
     drop   {of}                              → {}             ends the request with this id: its answer is not wanted
     check  {package}                         → {model, mode, error?}
 
-``call`` is a ``ModelCall``, ``use`` a ``ModelUse``. A call whose peer goes away ends: nobody waits for it.
+``call`` is a ``ModelCall``, ``use`` a ``ModelUse``; ``unfit`` is a value that breaks the call's schema, told with the
+error so that the model can be shown what is wrong with it. A call whose peer goes away ends: nobody waits for it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class ModelConnection(Connection):
         self._tell(message, answer, recorded)
 
     async def _cancel(self, message: Message, blobs: list[bytes]) -> None:
-        self._tell(message, {"cancelled": self._host.cancel(str(message.get("run_id")))})
+        until = message.get("ended_until_ms")
+        ended = until if type(until) is int else 0
+        self._tell(message, {"cancelled": self._host.cancel(str(message.get("run_id")), ended)})
 
     async def _drop(self, message: Message, blobs: list[bytes]) -> None:
         of = message.get("of")

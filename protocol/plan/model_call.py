@@ -13,7 +13,12 @@ from pydantic import Field
 
 from ..wire import canon
 from ..wire.ids import Digest
-from ..wire.limits import MODEL_MESSAGES_MAX, MODEL_TEXT_BYTES_MAX
+from ..wire.limits import (
+    MODEL_BYTES_PER_TOKEN,
+    MODEL_MESSAGE_TOKENS,
+    MODEL_MESSAGES_MAX,
+    MODEL_TEXT_BYTES_MAX,
+)
 from ..wire.model import Model
 
 Purpose = Literal["plan", "arguments", "direct", "reason", "critic"]
@@ -43,6 +48,13 @@ class ModelCall(Model):
     json_schema: dict[str, Any]
     tokens_max: int = Field(ge=1)
     seconds_max: int = Field(ge=1, le=3_600)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """What the texts and the schema take, counted before a server has counted them; rather too many than too few."""
+        texts = sum(len(message.text.encode("utf-8", "replace")) for message in self.messages)
+        data = texts + len(repr(self.json_schema))
+        return -(-data // MODEL_BYTES_PER_TOKEN) + MODEL_MESSAGE_TOKENS * (len(self.messages) + 1)
 
     def digest(self) -> Digest:
         """What is asked, whatever it may take: by this a recorded answer is found again."""
@@ -78,7 +90,8 @@ class ModelUse(Model):
 class Used:
     """One call that was made, failed ones too, with the exact bytes that went and came, keys removed.
 
-    ``call`` is the digest of what was asked, ``value`` the canonical answer, empty where there is none.
+    ``call`` is the digest of what was asked, ``value`` the canonical answer; of a call that failed, what a replay needs to
+    fail in the same way (``actors/model_replay``). Empty where neither has a canonical form.
     """
 
     use: ModelUse

@@ -210,6 +210,7 @@ MODEL_MESSAGE_TOKENS = 16  # what a chat template puts around one message
 MODEL_ANSWER_TOKENS_MAX = 16_384  # asked of one answer; more than most models write at once
 MODEL_ANSWER_TOKENS_MIN = 16  # with less left no JSON value fits, so nothing is sent
 MODEL_CALLS_AT_ONCE_MAX = 8  # calls of different runs; each waits for a server, not for this machine
+MODEL_ENDED_RUNS_MAX = 10_000  # that a model host refuses calls of; a few bytes each, and mandates expire
 MODEL_CONNECT_SECONDS_MAX = 10  # a server that takes longer to accept is away
 MODEL_REQUESTS_PER_CALL_MAX = 6  # three ways to ask for JSON, and three words a server may not know
 MODEL_KEY_CHARS_MIN = 8  # shorter keys ("none", "x") are no secrets, and masking them would eat words

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from duly.cli import doctor_models
+from duly.protocol.wire.limits import MODEL_CHECK_TOKENS_MAX
 from duly.storage.home import Home
 from model_host_world import ModelHostWorld
 from scripted_model_server import Asked, ScriptedModelServer, refuses, says
@@ -52,7 +56,46 @@ def test_what_a_server_can_do(world):
     with ScriptedModelServer(answers) as server:
         world.renew(server.base_url)
         state, told = found(world)["planner"]
-    assert state == "ok" and "strict schema" in told
+    assert state == "ok" and told.endswith(f"{doctor_models.ABLE['strict']} ")
+
+
+BIRD = re.compile(r'"bird":\{"type":"string","enum":\["(\w+)"\]')
+
+
+def told_in_words(*kinds: str, refused: bool) -> Callable[[Asked], Any]:
+    """A server that follows a schema in the prompt, where it is asked in one of these ways; the others it refuses, or takes
+    without heeding them."""
+
+    def answer(asked: Asked) -> Any:
+        kind = asked.body.get("response_format", {}).get("type", "none")
+        if kind in kinds:
+            bird = BIRD.search(asked.texts)
+            return {"bird": bird[1]} if bird else "What a day!"
+        return refuses(400, f"{kind} is not supported here") if refused else says("What a day!")
+
+    return answer
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refuses", "pays no heed"])
+@pytest.mark.parametrize(
+    ("kinds", "mode", "requests"), [(("json_object", "none"), "json", 2), (("none",), "text", 3)]
+)
+def test_a_server_that_can_do_less(world, kinds, mode, requests, refused):
+    with ScriptedModelServer(told_in_words(*kinds, refused=refused)) as server:
+        world.renew(server.base_url)
+        state, told = found(world)["planner"]
+    assert state == "ok" and told.endswith(f"{doctor_models.ABLE[mode]} ")
+    assert len(server.requests) == requests
+    assert all(one.body["max_tokens"] <= MODEL_CHECK_TOKENS_MAX for one in server.requests)
+
+
+def test_it_stands_in_no_books(world):
+    """They hold runs to their mandates; this is no run."""
+    with ScriptedModelServer(answers) as server:
+        world.renew(server.base_url)
+        found(world)
+    assert len(server.requests) == 1
+    assert Path(world.config.ledger).read_bytes() == b""
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.actors.model_session import Session, user
+from duly.actors.prompt import load
 from duly.hosts.models.client import ModelHostClient
 from duly.hosts.models.ledger import RunLedger, Spent
+from duly.protocol.plan.model_call import ModelUse
 from duly.protocol.wire.errors import ModelError, RuntimeFault
 from host_world import now_ms
-from model_host_world import ModelHostWorld, call_of
+from model_host_world import SCHEMA, ModelHostWorld, call_of
+from scripted_model import Pauses
 from scripted_model_server import ScriptedModelServer, drips, drops, holds, refuses, says
 
 GOOD = {"answer": 1}
@@ -150,6 +154,38 @@ def test_a_host_that_dies_leaves_its_call_booked_and_the_client_knows():
         world.start()
         order = world.mandate(budget={"model_tokens": booked + 100})
         assert world.ask(mandate=order).error.code == "model.budget"
+
+
+def test_a_run_says_no_less_than_the_books_of_its_hosts():
+    """The host dies with a call under way; the next one, started anew, answers. All of it is in the run's own record."""
+    answers = iter([holds(), GOOD])
+    with ModelHostWorld() as world, ScriptedModelServer(lambda asked: next(answers)) as server:
+        world.renew(server.base_url)
+
+        async def told(client: ModelHostClient) -> list[ModelUse]:
+            async def start_again() -> None:
+                await asyncio.to_thread(world.process.wait)
+                await asyncio.to_thread(world.start)
+
+            asked = Session(
+                client,
+                package=world.package,
+                run_id=world.run_id,
+                mandate=world.mandate(),
+                tokens_max=60_000,
+                sleep=Pauses(meanwhile=start_again),
+            )
+            call = asyncio.create_task(
+                asked.ask("reason", load("planner", "reason"), [user("How many?")], "count", SCHEMA)
+            )
+            await asyncio.to_thread(server.arrived.acquire)
+            world.process.kill()
+            assert await call == GOOD
+            return [used.use for used in asked.uses]
+
+        uses = world.talk(told)
+        assert [use.code for use in uses] == ["model.lost", ""]
+        assert sum(use.tokens for use in uses) == world.spent()[0] > 16_000
 
 
 def test_a_call_that_is_too_long_for_a_message(host):

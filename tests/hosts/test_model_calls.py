@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.protocol.plan.model_faults import TRANSIENT, pause_seconds
+from duly.protocol.plan.model_faults import TRANSIENT, UnfitAnswer, pause_seconds
+from duly.protocol.wire.limits import MODEL_ANSWER_BYTES_MAX
 from model_host_world import SCHEMA, ModelHostWorld, call_of
 from scripted_model_server import (
+    Reply,
     ScriptedModelServer,
     calls,
     completion,
@@ -73,6 +75,7 @@ FAILURES = {
     "dropped": ([drops()], "model.lost"),
     "cut": ([cuts({"answer": 1})], "model.lost"),
     "large": ([floods(50_000_000)], "model.answer_too_large"),
+    "large without a length": ([floods(50_000_000, chunked=True)], "model.answer_too_large"),
     "wrong key": ([refuses(401)], "model.refused_key"),
     "no quota": ([refuses(429, code="insufficient_quota")], "model.refused_key"),
     "no model": (
@@ -81,6 +84,38 @@ FAILURES = {
     ),
     "HTML": ([raw(b"<html>hello</html>", content_type="text/html")], "model.not_a_model_server"),
     "no path": ([raw(b"<h1>404</h1>", status=404, content_type="text/html")], "model.not_a_model_server"),
+    "no such page in JSON": ([raw(b'{"detail": "Not Found"}', status=404)], "model.not_a_model_server"),
+    "no model in few words": (
+        [raw(b'{"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}', status=404)],
+        "model.unknown_model",
+    ),
+    "no deployment": (
+        [refuses(404, "The API deployment for this resource does not exist.", code="DeploymentNotFound")],
+        "model.unknown_model",
+    ),
+    "a page for a POST": (
+        [raw(b"<!DOCTYPE HTML><p>Unsupported method ('POST').</p>", status=501, content_type="text/html")],
+        "model.not_a_model_server",
+    ),
+    "a page of a bad request": (
+        [raw(b"<html><h1>400 Bad Request</h1></html>", status=400, content_type="text/html")],
+        "model.not_a_model_server",
+    ),
+    "words of a bad request": (
+        [raw(b"Bad Request", status=400, content_type="text/plain")],
+        "model.not_a_model_server",
+    ),
+    "nothing but a bad request": ([raw(b"", status=422)], "model.not_a_model_server"),
+    "not allowed": ([raw(b"Method Not Allowed", status=405)], "model.not_a_model_server"),
+    "a page about a schema": (
+        [raw(b" <html>Invalid schema of the form</html>", status=422)],
+        "model.not_a_model_server",
+    ),
+    "not implemented": ([raw(b'{"error": "no such thing"}', status=501)], "model.not_a_model_server"),
+    "a gateway's page": ([raw(b"<html>Bad Gateway</html>", status=502)], "model.unavailable"),
+    "a gateway's limit": ([raw(b"<html>Too Many Requests</html>", status=429)], "model.rate_limited"),
+    "a gateway's bound": ([raw(b"<html>Too Large</html>", status=413)], "model.context_overflow"),
+    "a gateway's lock": ([raw(b"<html>Unauthorized</html>", status=401)], "model.refused_key"),
     "redirect": ([raw(b"", status=302)], "model.not_a_model_server"),
     "other JSON": ([raw(b'{"status": "up"}')], "model.not_a_model_server"),
     "empty": ([raw(b"")], "model.not_a_model_server"),
@@ -121,6 +156,7 @@ def test_each_failure_has_its_code(world, server, script, name):
     assert answer.error is not None and answer.error.code == code
     assert (answer.value, answer.use.code) == (None, code)
     assert not script, "every answer of the script was needed"
+    assert len(server.requests) == len(answers)
     assert answer.request == server.requests[-1].raw
     assert len(answer.response) <= 1_000_000
 
@@ -143,6 +179,40 @@ def test_faults_name_every_place(world, script):
     assert sorted(fault.path for fault in answer.error.faults) == ["/a", "/b"]
 
 
+def test_a_value_that_breaks_the_schema_comes_with_all_of_its_faults_and_is_no_answer(world, script):
+    wrong = {"answer": "42", "more": [1, {"a": None}]}
+    script.append(f"Here it is: {json.dumps(wrong)}")
+    answer = world.ask()
+    assert answer.value is None
+    assert (answer.error.code, answer.error.value) == ("model.bad_answer", wrong)
+    assert len(answer.error.faults) == 2
+
+
+def test_faults_are_bounded(world, script):
+    schema = {"type": "array", "items": {"type": "integer"}}
+    script.append(["x"] * 60)
+    error = world.ask(call_of(schema=schema)).error
+    assert [fault.path for fault in error.faults] == [f"/{number}" for number in range(50)]
+    assert error.value == ["x"] * 60
+
+
+@pytest.mark.parametrize(
+    "text", ['{"answer": 1' + "0" * 40 + "}", '{"answer": "\\ud800"}', "[" * 31 + "{}" + "]" * 31]
+)
+def test_a_value_that_no_message_can_hold_is_left_out(world, script, text):
+    script.append(text)
+    error = world.ask().error
+    assert error.code == "model.bad_answer" and len(error.faults) == 1
+    assert not isinstance(error, UnfitAnswer)
+
+
+def test_a_value_that_breaks_the_schema_holds_no_key(world, script):
+    script.append({"answer": f"Bearer {KEY}", KEY: 1})
+    answer = world.ask()
+    assert isinstance(answer.error, UnfitAnswer)
+    assert KEY not in repr((answer.error.value, answer.error.to_data()))
+
+
 @pytest.mark.parametrize("reply", [drips(), holds()], ids=["drips for ever", "never begins"])
 def test_an_answer_without_an_end_is_ended(world, script, reply):
     script.append(reply)
@@ -150,6 +220,23 @@ def test_an_answer_without_an_end_is_ended(world, script, reply):
     assert answer.error.code == "model.timeout"
     assert answer.use.duration_ms < 5_000
     assert world.spent()[0] == answer.use.tokens > 0
+
+
+def test_a_flood_without_a_length_is_left_when_it_is_too_much(world, server, script):
+    """Nothing says how much will come: the host has to count, and goes away long before the end."""
+    script.append(floods(1 << 30, chunked=True))
+    answer = world.ask()
+    assert answer.error.code == "model.answer_too_large"
+    assert len(answer.response) == MODEL_ANSWER_BYTES_MAX
+    assert server.gone.acquire(timeout=10)
+    assert server.sent < 50_000_000
+    assert world.spent()[0] == answer.use.tokens > 0
+
+
+def test_a_small_answer_may_come_in_chunks(world, script):
+    body = says({"answer": 5}).body
+    script.append(Reply(body=body, manner="chunked"))
+    assert world.ask().value == {"answer": 5}
 
 
 def test_nobody_there(world):

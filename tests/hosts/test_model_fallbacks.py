@@ -9,7 +9,7 @@ import pytest
 
 from duly.hosts.models.answers import heeds
 from model_host_world import SCHEMA, ModelHostWorld, call_of
-from scripted_model_server import Asked, ScriptedModelServer, refuses, says
+from scripted_model_server import Asked, ScriptedModelServer, raw, refuses, says
 
 GOOD = {"answer": 1}
 OTHER = {"type": "object", "properties": {"other": {"type": "integer"}}}
@@ -81,6 +81,26 @@ def test_a_server_that_says_it_with_a_500(host):
     ) as server:
         host.renew(server.base_url)
         assert host.ask().use.mode == "json"
+
+
+def test_a_server_that_says_in_plain_text_what_it_cannot_read(host):
+    words = b"Failed to deserialize the JSON body: response_format.type: unknown variant `json_schema`"
+
+    def answer(asked: Asked) -> Any:
+        strict = way_of(asked) == "strict"
+        return raw(words, status=422, content_type="text/plain") if strict else GOOD
+
+    with ScriptedModelServer(answer) as server:
+        host.renew(server.base_url)
+        assert host.ask().use.mode == "json"
+
+
+@pytest.mark.parametrize(("status", "ends"), [(501, "model.schema_refused"), (400, "model.schema_refused")])
+def test_a_server_without_any_way_to_give_json(host, status, ends):
+    with server_that_takes(status=status, words="response_format is not supported") as server:
+        host.renew(server.base_url)
+        assert host.ask().error.code == ends
+    assert len(server.requests) == 3
 
 
 def test_an_outage_is_no_refusal(host):

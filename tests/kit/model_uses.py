@@ -33,7 +33,7 @@ class NoModel:
     async def which(self, package: str) -> str:
         return ""
 
-    async def cancel(self, run_id: str) -> int:
+    async def cancel(self, run_id: str, ended_until_ms: int = 0) -> int:
         return 0
 
     async def ask(self, package: str, run_id: str, call: Any, mandate: bytes) -> Any:

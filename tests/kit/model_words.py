@@ -47,6 +47,7 @@ def argument_words(value: Any, schema: Mapping[str, Any]) -> Any:
     if isinstance(value, dict) and set(value) == {"$ref"}:
         ref = refs.parse(value["$ref"])
         return {"from_step": ref.step_id, "pointer": str(ref).partition("#")[2]}
+    schema = _branch(value, schema)
     properties = schema.get("properties")
     if isinstance(value, dict) and (properties or schema.get("additionalProperties") is False):
         properties = properties or {}
@@ -60,3 +61,9 @@ def argument_words(value: Any, schema: Mapping[str, Any]) -> Any:
     if isinstance(value, dict | list):
         return {"json": json.dumps(value)}
     return value
+
+
+def _branch(value: Any, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a choice the branch for a list or a map; else the schema."""
+    kind = {list: "array", dict: "object"}.get(type(value))
+    return next((one for one in schema.get("anyOf", ()) if one.get("type") == kind), schema)

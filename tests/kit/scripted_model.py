@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from duly.actors.model_session import Session
+from duly.hosts.models.answers import value_of
 from duly.protocol.plan.model_call import ModelCall, ModelUse
 from duly.protocol.wire.errors import DulyError, ModelError, RuntimeFault
 
@@ -28,7 +30,10 @@ class ScriptedAnswer:
 
 @dataclass
 class ScriptedModel:
-    """Gives the next of ``script`` to each call: a value, an error, or a function of the call that gives one of them."""
+    """Gives the next of ``script`` to each call: a value, an error, or a function of the call that gives one of them.
+
+    A value is judged as the model host judges it, under the schema of the call.
+    """
 
     script: list[Any]
     tokens: int = TOKENS
@@ -41,6 +46,13 @@ class ScriptedModel:
         said = word(call) if callable(word) else word
         if isinstance(said, RuntimeFault):
             raise said
+        written = "" if isinstance(said, DulyError) else json.dumps(said)
+        value = None
+        if written:
+            try:
+                value = value_of(written, (), call.json_schema, cut=False)
+            except ModelError as problem:
+                said = problem
         failed = isinstance(said, DulyError)
         use = ModelUse(
             purpose=call.purpose,
@@ -53,8 +65,8 @@ class ScriptedModel:
         )
         request = json.dumps([message.text for message in call.messages]).encode()
         if failed:
-            return ScriptedAnswer(use, request, b"", error=said)
-        return ScriptedAnswer(use, request, json.dumps(said).encode(), value=json.loads(json.dumps(said)))
+            return ScriptedAnswer(use, request, written.encode(), error=said)
+        return ScriptedAnswer(use, request, written.encode(), value=value)
 
     def prompts(self) -> list[str]:
         """What the model was given in each call, beside the prompt file."""
@@ -66,9 +78,12 @@ class Pauses:
     """Stands for sleeping: remembers how long, and takes no time."""
 
     seconds: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[Any]] | None = None  # what happens in each pause
 
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
+        if self.meanwhile is not None:
+            await self.meanwhile()
 
 
 def session(model: ScriptedModel, *, tokens_max: int = 100_000, sleep: Any = None) -> Session:

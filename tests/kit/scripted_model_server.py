@@ -46,7 +46,7 @@ class Asked:
 @dataclass(frozen=True)
 class Reply:
     """Bytes to send, and how: ``whole``, ``cut`` (the connection ends before the promised length), ``drop`` (no byte),
-    ``drip`` (one byte after the other, without end), ``hold`` (nothing until the server is released or closed)."""
+    ``chunked`` (without a length, in chunks), ``drip`` (one byte after the other, without end), ``hold`` (nothing until the server is released or closed)."""
 
     status: int = 200
     body: bytes = b""
@@ -127,9 +127,10 @@ def drips(body: bytes = b" ") -> Reply:
     return Reply(body=body, manner="drip")
 
 
-def floods(size: int) -> Reply:
-    """A completion with ``size`` bytes of text."""
-    return Reply(body=b"x" * CHUNK_BYTES, repeat=-(-size // CHUNK_BYTES))
+def floods(size: int, *, chunked: bool = False) -> Reply:
+    """``size`` bytes of text, said to be that long, or in chunks of which nobody says how many will come."""
+    manner = "chunked" if chunked else "whole"
+    return Reply(body=b"x" * CHUNK_BYTES, repeat=-(-size // CHUNK_BYTES), manner=manner)
 
 
 def holds() -> Reply:
@@ -154,6 +155,7 @@ class ScriptedModelServer:
         self.arrived = threading.Semaphore(0)
         self.gone = threading.Semaphore(0)
         self.exhausted = False
+        self.sent = 0  # bytes of whole and chunked answers, as far as they went out
         self._server = _Server(self, _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -244,6 +246,8 @@ def _handler(script: ScriptedModelServer) -> type[BaseHTTPRequestHandler]:
             if reply.manner == "drip":
                 self.send_header("Connection", "close")
                 self.close_connection = True
+            elif reply.manner == "chunked":
+                self.send_header("Transfer-Encoding", "chunked")
             else:
                 self.send_header("Content-Length", str(length))
             for name, value in reply.headers.items():
@@ -255,8 +259,12 @@ def _handler(script: ScriptedModelServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(reply.body[: len(reply.body) // 2])
                 self._end()
             else:
+                chunked = reply.manner == "chunked"
+                part = b"%x\r\n%b\r\n" % (len(reply.body), reply.body) if chunked else reply.body
                 for _ in range(reply.repeat):
-                    self.wfile.write(reply.body)
+                    self.wfile.write(part)
+                    script.sent += len(reply.body)
+                self.wfile.write(b"0\r\n\r\n" if chunked else b"")
 
         def _drip(self, body: bytes) -> None:
             while True:

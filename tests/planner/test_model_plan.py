@@ -297,8 +297,13 @@ def test_every_fault_and_all_guidance_go_to_each_further_attempt():
     assert plan.steps[0].tool == "metrics.completeness"
     told = [{fault["code"] for fault in faults_told(prompt)} for prompt in model.prompts()]
     assert told[0] == set()
-    assert told[1] == {"plan.tool_not_granted"}
-    assert told[2] == {"plan.tool_not_granted", "plan.unknown_dimension", "plan.bad_arguments"}
+    assert told[1] == {"plan.tool_not_granted", "model.bad_answer"}
+    assert told[2] == {
+        "plan.tool_not_granted",
+        "model.bad_answer",
+        "plan.unknown_dimension",
+        "plan.bad_arguments",
+    }
     for prompt in model.prompts():
         assert blocks(prompt)["guidance"] == ["Leave out JFK.", "Look at carriers only."]
 
@@ -321,7 +326,11 @@ def test_after_the_last_attempt_the_plan_is_refused_with_all_faults():
     with pytest.raises(PlanError) as caught:
         asyncio.run(drafted)
     assert caught.value.code == "plan.refused"
-    assert {fault.code for fault in caught.value.faults} == {"plan.tool_not_granted", "plan.unknown_step"}
+    assert {fault.code for fault in caught.value.faults} == {
+        "plan.tool_not_granted",
+        "plan.unknown_step",
+        "model.bad_answer",
+    }
     assert all(str(fault) in caught.value.message for fault in caught.value.faults)
     assert len(model.calls) == DRAFTS_PER_PLAN_MAX
     assert len(caught.value.story) == DRAFTS_PER_PLAN_MAX
@@ -338,7 +347,7 @@ def test_the_budget_bounds_the_plan():
     drafted, model = draft(GOOD, GOOD, GOOD, left={"steps": 3, "tool_calls": 9})
     with pytest.raises(PlanError) as caught:
         asyncio.run(drafted)
-    assert {fault.code for fault in caught.value.faults} == {"plan.too_large"}
+    assert {fault.code for fault in caught.value.faults} == {"plan.too_large", "model.bad_answer"}
     assert model.calls[0].json_schema["properties"]["steps"]["maxItems"] == 3
 
 

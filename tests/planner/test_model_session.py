@@ -6,16 +6,21 @@ import asyncio
 
 import pytest
 
-from duly.actors.model_session import user
+from duly.actors.model_replay import ReplayAsks
+from duly.actors.model_session import Session, user
 from duly.actors.prompt import load
 from duly.protocol.plan.model_faults import TRANSIENT, pause_story
 from duly.protocol.wire.errors import ModelError, RuntimeFault
 from duly.protocol.wire.ids import digest_bytes
-from duly.protocol.wire.limits import MODEL_RETRIES_MAX, MODEL_RETRY_AFTER_SECONDS_MAX
+from duly.protocol.wire.limits import (
+    MODEL_ANSWER_TOKENS_MAX,
+    MODEL_RETRIES_MAX,
+    MODEL_RETRY_AFTER_SECONDS_MAX,
+)
 from scripted_model import TOKENS, Pauses, ScriptedModel, session
 
 PROMPT = load("planner", "reason")
-SCHEMA = {"type": "object"}
+SCHEMA = {}
 
 
 def ask(asked):
@@ -67,7 +72,10 @@ def test_a_timeout_is_tried_again_once():
     assert len(asked.uses) == 2
 
 
-@pytest.mark.parametrize("code", ["model.refused_key", "model.bad_answer", "model.cancelled", "model.budget"])
+@pytest.mark.parametrize(
+    "code",
+    ["model.refused_key", "model.bad_answer", "model.cancelled", "model.budget", "model.not_a_model_server"],
+)
 def test_what_does_not_pass_is_not_tried_again(code):
     asked = session(ScriptedModel([failed(code)]))
     with pytest.raises(ModelError) as caught:
@@ -110,11 +118,59 @@ def test_a_server_that_takes_more_than_it_may_leaves_nothing():
 def test_a_lost_host_is_a_passing_failure():
     """The supervisor starts it again; where it does not come back, the error is one of a model."""
     fault = RuntimeFault("runtime.host_lost", "The host is gone.")
-    assert ask(session(ScriptedModel([fault, 1]))) == 1
+    asked = session(ScriptedModel([fault, 1]))
+    assert ask(asked) == 1
+    assert [used.use.code for used in asked.uses] == ["model.lost", ""]
     asked = session(ScriptedModel([fault] * (MODEL_RETRIES_MAX + 1)))
+    with pytest.raises(ModelError, match=r"model\.lost"):
+        ask(asked)
+    assert len(asked.uses) == MODEL_RETRIES_MAX + 1
+
+
+@pytest.mark.parametrize("left", [100, 1_000, 100_000])
+def test_a_lost_call_is_taken_to_have_cost_all_that_it_might(left):
+    """The host had booked no more than this for it, and nobody takes it back."""
+    fault = RuntimeFault("runtime.host_lost", "The host is gone.")
+    model = ScriptedModel([fault, 1])
+    asked = session(model, tokens_max=left)
+    try:
+        ask(asked)
+    except ModelError as error:
+        assert (error.code, left) == ("model.budget", min(left, 1_000))
+    lost = asked.uses[0].use
+    assert lost.tokens == min(left, model.calls[0].prompt_tokens + MODEL_ANSWER_TOKENS_MAX)
+    assert asked.tokens_left == left - sum(used.use.tokens for used in asked.uses)
+
+
+def test_a_host_that_was_never_there_cost_nothing():
+    away = RuntimeFault("runtime.host_unreachable", "Nobody is there.")
+    asked = session(ScriptedModel([away] * (MODEL_RETRIES_MAX + 1)))
     with pytest.raises(ModelError, match=r"model\.unreachable"):
         ask(asked)
-    assert asked.uses == []
+    assert [(used.use.code, used.use.tokens) for used in asked.uses] == [("model.unreachable", 0)] * 4
+
+
+def test_another_fault_of_the_runtime_is_no_failure_of_a_model():
+    asked = session(ScriptedModel([RuntimeFault("runtime.internal", "A bug.")]))
+    with pytest.raises(RuntimeFault):
+        ask(asked)
+
+
+def test_a_replay_passes_by_the_lost_tries():
+    fault = RuntimeFault("runtime.host_lost", "The host is gone.")
+    asked = session(ScriptedModel([fault, fault, 7]))
+    assert ask(asked) == 7
+    again = Session(
+        ReplayAsks(asked.uses),
+        package="0" * 64,
+        run_id="r2",
+        mandate=b"",
+        tokens_max=100,
+        sleep=Pauses(),
+    )
+    assert ask(again) == 7
+    assert [used.use.code for used in again.uses] == ["model.lost", "model.lost", ""]
+    assert again.tokens_left == 100, "a replay takes nothing"
 
 
 def test_the_same_seed_gives_the_same_pauses():
