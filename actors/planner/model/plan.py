@@ -20,7 +20,7 @@ from duly.protocol.wire.limits import DRAFTS_PER_PLAN_MAX, MODEL_PLAN_STEPS_MAX
 from ...model_session import Session
 from .attempts import Form, attempted
 
-_LIMITS = ("steps", "tool_calls", "wall_seconds", "rows_scanned")
+_LIMITS = ("steps", "tool_calls", "rows_scanned")
 
 
 async def draft_plan(
