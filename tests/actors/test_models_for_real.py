@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from holding import PACKAGE
-from mind import ALWAYS, CANARY, NEVER, answer, call, look, note, planned, think
+from mind import ALWAYS, NEVER, answer, call, look, note, planned, think
 from scripted_model_server import holds
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -181,9 +181,3 @@ class TestFailures:
         mind.wait()
         command.send_signal(signal.SIGINT)
         assert home.finish(command).code == 5
-
-    def test_the_key_stands_nowhere(self, home):
-        found = [
-            path for path in home.root.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()
-        ]
-        assert found == []

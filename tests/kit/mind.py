@@ -8,14 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from duly.actors.prompt import load
 from runtime_fixture import short_home, stop
 from runtime_home import RuntimeHome
 from scripted_model_server import Asked, ScriptedModelServer, refuses
 
-CANARY = "sk-canary-4f1d0c2b7a"
+CANARY = "sk-CANARY/4f1d+9=of~minds"  # its base64, hexadecimal and URL-encoded forms all differ from it
 ALWAYS = ("--planning", "always")
 NEVER = ("--planning", "never")
 _HOMES = itertools.count(1)
+_KINDS = (
+    ("planner", "plan", "plan"),
+    ("planner", "arguments", "arguments"),
+    ("planner", "reason", "answer"),
+    ("planner", "direct", "turn"),
+    ("verifier", "critic", "review"),
+)
 
 
 class Mind:
@@ -31,7 +39,7 @@ class Mind:
         assert self._arrived.acquire(timeout=60), "nobody asked the model"
 
     def __call__(self, asked: Asked) -> Any:
-        kind = asked.body["response_format"]["json_schema"]["name"]
+        kind = _kind_of(asked)
         self.asked.append((kind, asked.texts))
         self._arrived.release()
         word = self.says.get(kind)
@@ -45,6 +53,17 @@ class Mind:
 
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.asked]
+
+
+def _kind_of(asked: Asked) -> str:
+    """The name of the schema that is asked for; by the prompt, where the server is asked in another way."""
+    named = asked.body.get("response_format", {}).get("json_schema")
+    if named is not None:
+        return str(named["name"])
+    for room, purpose, kind in _KINDS:
+        if load(room, purpose).text.splitlines()[0] in asked.texts:
+            return kind
+    raise AssertionError(f"no prompt of duly's: {asked.texts[:200]}")
 
 
 @contextmanager
