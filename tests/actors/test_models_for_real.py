@@ -9,7 +9,7 @@ import pytest
 
 from holding import PACKAGE
 from mind import ALWAYS, NEVER, answer, call, look, note, planned, think
-from scripted_model_server import holds
+from scripted_model_server import drips, holds
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 FAR = "Tell me of the far hills."
@@ -115,7 +115,7 @@ class TestDirect:
 
 
 class TestCritic:
-    SUPERVISED = ("--tier", "bounded_autonomous")
+    SUPERVISED = ("--tier", "supervised")
     FAIL = {"outcome": "fail", "corrections": ["look at the sea, too"]}
 
     def test_a_correction_leads_to_a_better_plan(self, ask, mind):
@@ -139,14 +139,22 @@ class TestCritic:
         assert (outcome.code, outcome.result["phase"]) == (3, "FAILED"), outcome.err
         assert len(outcome.facts("verdict.reached")) == 3
 
-    def test_garbage_is_no_pass(self, ask):
-        garbage = {"outcome": "splendid", "corrections": []}
-        outcome = ask(
-            "Tell me of some.", *ALWAYS, *self.SUPERVISED, plan=planned(look("s1", "a")), review=garbage
-        )
+    GARBAGE = {"outcome": "splendid", "corrections": []}
+
+    @pytest.mark.parametrize("tier", ["supervised", "bounded_autonomous", "long_autonomous"])
+    def test_garbage_is_no_pass(self, ask, mind, tier):
+        request = f"Tell me of some, {tier}."
+        outcome = ask(request, *ALWAYS, "--tier", tier, plan=planned(look("s1", "a")), review=self.GARBAGE)
         assert (outcome.code, outcome.result["phase"]) == (4, "PARTIAL"), outcome.err
-        outcome = ask("Tell me of a few.", *ALWAYS, plan=planned(look("s1", "b")), review=garbage)
-        assert outcome.code == 0, "a tier that asks no critic hears none"
+        assert outcome.result["verdict"] == "inconclusive" and "review" in mind.kinds()
+        assert outcome.facts("verdict.reached")[0]["critic"] == "asked"
+
+    def test_assisted_asks_no_critic_and_hears_no_garbage(self, ask, mind):
+        """The table of tiers: with a person at every gate, the default, the critic is off."""
+        outcome = ask("Tell me of a few.", *ALWAYS, plan=planned(look("s1", "b")), review=self.GARBAGE)
+        assert (outcome.code, outcome.result["phase"]) == (0, "COMPLETED"), outcome.err
+        assert outcome.result["verdict"] == "pass" and mind.kinds() == ["plan"]
+        assert outcome.facts("verdict.reached")[0]["critic"] == "off"
 
 
 class TestFailures:
@@ -155,13 +163,14 @@ class TestFailures:
         assert (outcome.code, outcome.result["reason"]) == (3, "model.unavailable"), outcome.err
         assert len(outcome.facts("model.called")) == 4, "one call and three tries more"
 
-    def test_a_budget_of_tokens_ends_it(self, ask):
+    def test_a_budget_of_tokens_ends_it(self, ask, mind):
         outcome = ask(
             "Tell me of a lot.", *ALWAYS, "--budget", "model_tokens=100", plan=planned(look("s1", "a"))
         )
-        assert outcome.code == 3 and outcome.result["reason"].endswith(
-            "model_tokens" if False else "budget"
-        ), outcome.out
+        assert (outcome.code, outcome.result["phase"]) == (3, "FAILED"), outcome.out
+        assert outcome.result["reason"] == "model.budget"
+        assert outcome.result["budget"]["model_tokens"] == {"limit": 100, "spent": 0}
+        assert mind.asked == [] and not outcome.facts("plan.drafted"), "the prompt alone would take more"
 
     def test_a_harness_that_dies_while_a_model_works_leaves_the_next_one_to_ask_again(self, home, held, mind):
         mind.says = {"turn": [holds(), answer("Still here.")]}
@@ -174,10 +183,15 @@ class TestFailures:
         assert mind.kinds() == ["turn", "turn"] and outcome.facts("run.resumed")
         home.verified()
 
-    def test_cancelling_ends_the_call(self, home, held, mind):
-        mind.says = {"turn": [holds()]}
+    def test_cancelling_ends_the_call(self, home, held, mind, model_server):
+        """An answer that drips would go on for minutes: only a client that goes away ends it."""
+        mind.says = {"turn": [drips()]}
         mind.forget()
+        while model_server.gone.acquire(blocking=False):
+            continue  # clients of the tests before this one
         command = home.begin("run", str(PACKAGE), "Are you there now?", "--json", *NEVER)
         mind.wait()
         command.send_signal(signal.SIGINT)
-        assert home.finish(command).code == 5
+        outcome = home.finish(command)
+        assert (outcome.code, outcome.result["phase"]) == (5, "CANCELLED"), outcome.err
+        assert model_server.gone.acquire(timeout=30), "the server's client went on reading"
