@@ -27,7 +27,8 @@ _KINDS = (
 
 
 class Mind:
-    """What the scripted model says, by the kind of question; each kind has a list that is used up, or one lasting word."""
+    """What the scripted model says, by the kind of question; each kind has a list that is used up, or one lasting word.
+    A word may be a function of the request."""
 
     def __init__(self) -> None:
         self.says: dict[str, Any] = {}
@@ -45,6 +46,8 @@ class Mind:
         word = self.says.get(kind)
         if isinstance(word, list):
             word = word.pop(0) if word else None
+        if callable(word):
+            word = word(asked)
         return refuses(500, f"nothing to say about {kind}") if word is None else word
 
     def forget(self) -> None:
