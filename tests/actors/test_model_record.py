@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from duly.actors.prompt import load
-from duly.cli.records import Records
 from duly.protocol.wire import canon
 from mind import ALWAYS, CANARY, NEVER, answer, call, look, planned, think
-from runtime_home import Outcome, RuntimeHome
+from model_calls import calls_of, recorded
+from runtime_home import Outcome
 from scripted_model_server import refuses
 from shoppers import write_package
 
@@ -31,39 +28,6 @@ RELEASED = {
     "verifier/critic.v1": "d91dfaaa20aaa94de1a04d02a36f26bfaa320ed9728a4e1c6cbdf8968e643a4b",
 }
 SAME = "a released prompt was changed: restore it, and give the new text the next version in its name"
-
-
-class Call:
-    """One recorded call of a model: its facts, and its artifacts as bytes."""
-
-    def __init__(self, records: Records, event: dict[str, Any]) -> None:
-        self.facts = event["facts"]
-        self.artifacts = {
-            name: records.artifact_bytes(event["run_id"], digest)
-            for name, digest in event["artifacts"].items()
-        }
-
-    @property
-    def request(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.artifacts["model_request"] or b"")
-        return found
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        found: dict[str, Any] = canon.decode(self.artifacts["parameters"] or b"")
-        return found
-
-
-@contextmanager
-def recorded(home: RuntimeHome, outcome: Outcome) -> Iterator[tuple[Records, list[dict[str, Any]]]]:
-    """The journal's own events of a run, read beside the runtime."""
-    with Records.open(home.home) as records:
-        yield records, [one.event for one in records.journal.read_run(outcome.result["run_id"])]
-
-
-def calls_of(home: RuntimeHome, outcome: Outcome) -> list[Call]:
-    with recorded(home, outcome) as (records, events):
-        return [Call(records, event) for event in events if event["kind"] == "model.called"]
 
 
 class TestCalls:
