@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
 
 from holding import PACKAGE
 from mind import ALWAYS, NEVER, answer, call, look, note, planned, think
-from scripted_model_server import drips, holds
+from scripted_model_server import drips, holds, refuses
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 FAR = "Tell me of the far hills."
@@ -85,6 +86,30 @@ class TestSteps:
         assert outcome.code in (3, 4), outcome.err
         failed = [one["code"] for one in outcome.facts("step.failed")]
         assert set(failed) == {"model.unavailable"}
+
+
+class TestProgress:
+    def test_a_person_sees_every_purpose_for_which_a_model_is_asked(self, home, held, mind):
+        mind.says = {
+            "plan": planned(look("s1", "far"), look("s2", None, after=["s1"]), think("s3", "s1", "s2")),
+            "arguments": [refuses(500, "not now"), {"arguments": {"name": "deep"}}],
+            "answer": {"answer": {"meaning": "much"}},
+            "review": {"outcome": "pass", "corrections": []},
+            "turn": answer("Seen."),
+        }
+        said = home.duly("run", str(PACKAGE), "Show me it all.", *ALWAYS, "--tier", "supervised").out
+        said += home.duly("run", str(PACKAGE), "Show me more.", *NEVER).out
+        told = [line for line in said.splitlines() if line.startswith(("model ", "critic "))]
+        told = [line for line in told if "answered in" not in line]
+        assert re.fullmatch(r"model     failed after \S+ s \[model.unavailable\]", told.pop(2)), told
+        assert told == [
+            "model     asked for a plan",
+            "model     asked for the arguments of s2",
+            "model     asked to answer s3",
+            "critic    asked for a review, once the verifier has looked",
+            "model     asked what to do next",
+        ]
+        assert said.count("answered in ") == 5
 
 
 class TestDirect:
