@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -17,6 +17,7 @@ from duly import __version__
 from duly.hosts.framing import READ_BYTES, FrameParser, Message, frame
 from duly.protocol.wire.errors import RuntimeFault, WireError, error_from_data
 
+IDLE_SECONDS = 1.0  # of silence, after which whoever waits is told
 CONNECT_SECONDS = 5.0  # the harness accepts at once or its process is stuck
 
 
@@ -57,15 +58,15 @@ class FrontDoor:
         sock.settimeout(None)
         return cls(sock)
 
-    def call(self, op: str, **fields: Any) -> Message:
+    def call(self, op: str, *, idle: Callable[[], None] | None = None, **fields: Any) -> Message:
         """The last answer to a request; answers on the way are dropped."""
-        return list(self.stream(op, **fields))[-1]
+        return list(self.stream(op, idle=idle, **fields))[-1]
 
-    def stream(self, op: str, **fields: Any) -> Iterator[Message]:
-        """Every answer to a request, the last one included."""
+    def stream(self, op: str, *, idle: Callable[[], None] | None = None, **fields: Any) -> Iterator[Message]:
+        """Every answer to a request, the last one included. ``idle`` is called after each second of silence."""
         self.send(op, **fields)
         while True:
-            answer = self.receive()
+            answer = self.receive(idle=idle)
             if answer is None:
                 continue
             yield answer
@@ -80,14 +81,22 @@ class FrontDoor:
         except OSError:
             raise _lost() from None
 
-    def receive(self, beside: Readable | None = None) -> Message | None:
-        """The next answer, or ``None`` when ``beside`` becomes readable first. Raises the error of the answer."""
+    def receive(
+        self, beside: Readable | None = None, idle: Callable[[], None] | None = None
+    ) -> Message | None:
+        """The next answer, or ``None`` when ``beside`` becomes readable first. Raises the error of the answer.
+
+        ``idle`` is called after each second of silence.
+        """
+        wanted: list[Readable] = [self._socket] if beside is None else [self._socket, beside]
         while not self._ready:
-            if beside is not None:
-                readable, _, _ = select.select([self._socket, beside], [], [])
-                if beside in readable:
-                    return None
-            self._read()
+            readable, _, _ = select.select(wanted, [], [], None if idle is None else IDLE_SECONDS)
+            if beside in readable:
+                return None
+            if readable:
+                self._read()
+            elif idle is not None:
+                idle()
         answer = self._ready.pop(0)
         if isinstance(answer.get("error"), dict):
             raise error_from_data(answer["error"])

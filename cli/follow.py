@@ -96,7 +96,7 @@ class Follower:
     ) -> Result:
         door.send(op, **fields)
         while True:
-            message = door.receive(interrupts)
+            message = door.receive(interrupts, self.screen.idle)
             if message is None:
                 interrupts.taken()
                 self._cancel()

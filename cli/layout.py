@@ -116,10 +116,10 @@ def utc(time_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def duration(milliseconds: float) -> str:
-    """``0.21 s``, ``48 s``, ``3 min 20 s``."""
-    seconds = milliseconds / 1000
-    if seconds < 10:
+def duration(milliseconds: float, *, whole: bool = False) -> str:
+    """``0.21 s``, ``48 s``, ``3 min 20 s``; ``whole`` seconds for what is still going on."""
+    seconds = milliseconds // 1000 if whole else milliseconds / 1000
+    if seconds < 10 and not whole:
         return f"{seconds:.2f} s"
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from json import dumps as to_json
 from pathlib import Path
@@ -17,13 +18,14 @@ from duly.protocol.wire.errors import ModelError, PlanError, RunError
 from duly.storage.home import Home
 
 from . import exit_codes, mandate, person, plan_save
-from .layout import bold, labelled, paragraph, table
+from .layout import bold, duration, labelled, paragraph, table
 from .mandate import Opened
-from .output import emit, say
+from .output import emit, note, say
 from .package import open_package
 from .progress import plan_lines
 from .run import Asked
 from .start import opened
+from .thinking import Pace
 
 
 def route(home: Home, wish: Asked) -> int:
@@ -73,7 +75,7 @@ def plan(home: Home, wish: Asked, *, full: bool = False, save: str | None = None
         if package.has_model:  # asking it takes tokens, which a person signs for
             order = mandate.draft(package, wish.request, replace(wish.order, agent=agent.name), None)
             fields["mandate"] = order.sign(person.key_of(home)())
-        answer = door.call("draft", package=package.digest, agent=agent.name, **fields)
+        answer = door.call("draft", idle=_drafting(), package=package.digest, agent=agent.name, **fields)
     data, question = answer.get("plan"), answer.get("question")
     saved = None
     if save is not None and data is not None:
@@ -99,6 +101,18 @@ def plan(home: Home, wish: Asked, *, full: bool = False, save: str | None = None
                 )
             )
     return exit_codes.DONE
+
+
+def _drafting(clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+    """Tells a person who waits for a plan, a model's in most cases, now and then for how long it has been drafted."""
+    began, pace = clock(), Pace()
+
+    def idle() -> None:
+        waited = int((clock() - began) * 1_000)
+        if pace.is_due(waited):
+            note(f"The plan is still being drafted after {duration(waited, whole=True)}.")
+
+    return idle
 
 
 def tools(home: Home, wish: str, agent_name: str | None, *, json: bool = False) -> int:

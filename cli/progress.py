@@ -6,6 +6,7 @@ Written for both: in a pipe the lines alone tell the whole story.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -15,17 +16,26 @@ from duly.protocol.plan.schedule import levels
 
 from .layout import COLUMNS, count, duration, labelled, shortened, table
 from .output import say
+from .thinking import Thinking
 
 LoadPlan = Callable[[int], Plan | None]
 Facts = Mapping[str, Any]
 
 
 class Progress:
-    """What is known of a run from its events. ``load_plan`` gives the plan that the event with that number drafted."""
+    """What is known of a run from its events. ``load_plan`` gives the plan that the event with that number drafted,
+    ``clock`` the wall time in milliseconds: the time of events, whoever recorded them."""
 
-    def __init__(self, load_plan: LoadPlan, limits: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        load_plan: LoadPlan,
+        limits: Mapping[str, int] | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self._load_plan = load_plan
         self._limits = dict(limits or {})
+        self._clock = clock
+        self._thinking = Thinking()
         self._plan: Plan | None = None
         self._levels: list[list[str]] = []
         self._states: dict[str, str] = {}
@@ -41,9 +51,21 @@ class Progress:
         self._first_ms = self._first_ms or self._now_ms
         handler = _HANDLERS.get(event["kind"])
         lines = handler(self, event["facts"], event) if handler is not None else []
+        lines += self._thinking.event(event, self._now_ms)
         self.wipe()
         if lines:
             say(lines)
+        self._paint()
+
+    def idle(self) -> None:
+        """Nothing has come for a while: the status line shows how long, and a pipe hears of a model now and then."""
+        self._now_ms = max(self._now_ms, self._clock())
+        if not sys.stdout.isatty():
+            lines = self._thinking.idle(self._now_ms)
+            if lines:
+                say(lines)
+            return
+        self.wipe()
         self._paint()
 
     def wipe(self) -> None:
@@ -59,19 +81,24 @@ class Progress:
         self._states = {step.step_id: self._states.get(step.step_id, "waiting") for step in plan.steps}
 
     def _paint(self) -> None:
-        if not sys.stdout.isatty() or not self._states:
+        if not sys.stdout.isatty() or not (self._states or self._thinking.asked):
             return
-        running = [name for name, state in self._states.items() if state == "running"]
-        done = sum(state in ("done", "reused") for state in self._states.values())
-        text = f"{done} of {count(len(self._states), 'step')} done"
-        if running:
-            text = f"{self._level_of(running[0])}, running {', '.join(running)}; {text}"
-        text += f"; {duration(self._now_ms - self._first_ms)}"
-        if "tool_calls" in self._limits:
-            text += f"; calls {self._calls} of {self._limits['tool_calls']}"
-        sys.stdout.write("\r" + shortened(text, COLUMNS - 1))
+        sys.stdout.write("\r" + shortened("; ".join(self._status_parts()), COLUMNS - 1))
         sys.stdout.flush()
         self._status = True
+
+    def _status_parts(self) -> list[str]:
+        thinks = [self._thinking.so_far(self._now_ms)] if self._thinking.asked else []
+        if not self._states:
+            return thinks
+        running = [name for name, state in self._states.items() if state == "running"]
+        done = sum(state in ("done", "reused") for state in self._states.values())
+        level = [f"{self._level_of(running[0])}, running {', '.join(running)}"] if running else []
+        parts = [*thinks, *level, f"{done} of {count(len(self._states), 'step')} done"]
+        parts.append(duration(self._now_ms - self._first_ms))
+        if "tool_calls" in self._limits:
+            parts.append(f"calls {self._calls} of {self._limits['tool_calls']}")
+        return parts
 
     def _level_of(self, step_id: str) -> str:
         for number, level in enumerate(self._levels, 1):
@@ -171,21 +198,6 @@ class Progress:
     def _verifying(self, facts: Facts, event: Facts) -> list[str]:
         return labelled("verify", "the verifier computes the material values its own way")
 
-    def _thinks(self, facts: Facts, event: Facts) -> list[str]:
-        what = _THOUGHTS.get(facts["purpose"])
-        if what is None:
-            return []
-        about = f" of {facts['step_id']}" if facts.get("step_id") else ""
-        return labelled("model", f"{what}{about}")
-
-    def _called(self, facts: Facts, event: Facts) -> list[str]:
-        took = duration(facts["duration_ms"])
-        if facts["code"]:
-            return labelled("model", f"failed after {took} [{facts['code']}]")
-        return labelled(
-            "model", f"answered in {took}, {count(facts['tokens_in'] + facts['tokens_out'], 'token')}"
-        )
-
     def _filled(self, facts: Facts, event: Facts) -> list[str]:
         return labelled("filled", f"the arguments of {facts['step_id']}, by the model")
 
@@ -199,11 +211,6 @@ class Progress:
         return labelled("resumed", f"under epoch {facts['epoch']}")
 
 
-_THOUGHTS = {
-    "plan": "asked for a plan",
-    "arguments": "asked for the arguments",
-    "direct": "asked what to do next",
-}
 _CHECK_WORDS = (("passed", "passed"), ("failed", "failed"), ("not_run", "not run"))
 _DECISIONS = {
     "plan.approved": "plan approved",
@@ -243,8 +250,6 @@ _HANDLERS: dict[str, Callable[[Progress, Facts, Facts], list[str]]] = {
     "budget.warned": Progress._budget,
     "budget.exhausted": Progress._budget,
     "run.resumed": Progress._resumed,
-    "budget.reserved": Progress._thinks,
-    "model.called": Progress._called,
     "step.arguments_filled": Progress._filled,
     "plan.extended": Progress._extended,
     "direct.call_refused": Progress._not_called,

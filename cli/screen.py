@@ -29,6 +29,9 @@ class Screen(Protocol):
     def say(self, text: str) -> None:
         """A sentence on the way."""
 
+    def idle(self) -> None:
+        """Nothing has come for a second; called again after each further one."""
+
     def result(self, result: Mapping[str, Any]) -> None:
         """How it ended; called once, last."""
 
@@ -48,6 +51,9 @@ class JsonScreen:
 
     def say(self, text: str) -> None:
         note(text)
+
+    def idle(self) -> None:
+        return None
 
     def result(self, result: Mapping[str, Any]) -> None:
         emit({"type": "result", **result})
@@ -82,6 +88,9 @@ class TextScreen:
     def say(self, text: str) -> None:
         self._progress.wipe()
         say(paragraph(text))
+
+    def idle(self) -> None:
+        self._progress.idle()
 
     def result(self, result: Mapping[str, Any]) -> None:
         self._progress.wipe()

@@ -54,6 +54,9 @@ class _Listener:
     def say(self, text: str) -> None:
         return None
 
+    def idle(self) -> None:
+        return None
+
     def result(self, result: Mapping[str, Any]) -> None:
         return None
 

@@ -71,7 +71,7 @@ def _followed(home: Home, run_id: str, after: int, screen: Screen) -> Mapping[st
     while True:
         try:
             with opened(home) as door:
-                for message in door.stream("follow", run_id=run_id, after=after):
+                for message in door.stream("follow", idle=screen.idle, run_id=run_id, after=after):
                     if "event" in message:
                         after = max(after, message["event"]["seq"])
                     screen.answer(message)

@@ -14,38 +14,15 @@ from hypothesis import strategies as st
 
 from duly.hosts.models.mask import MARK, Mask
 from duly.protocol.wire import canon
+from key_forms import echo_of, forms_in, forms_of
 from model_host_world import ModelHostWorld, call_of
 from scripted_model_server import ScriptedModelServer, raw, refuses, says
 
 KEY = "sk-CANARY/0+9=key~of.mine"
 
 
-def forms_of(key: str) -> list[bytes]:
-    """What gives the key away: raw, in hexadecimal, URL-encoded, and its part of a longer base64 text at each place."""
-    data = key.encode()
-    plain = [data, data.hex().encode(), data.hex().upper().encode(), quote(key, safe="").encode()]
-    return plain + [coded[2 + before : -4] for before, coded in _coded(data)]
-
-
-def _coded(data: bytes) -> list[tuple[int, bytes]]:
-    ways = (base64.b64encode, base64.urlsafe_b64encode)
-    return [
-        (before, way(b":" * before + data + b"!" * after))
-        for way in ways
-        for before in range(3)
-        for after in range(3)
-    ]
-
-
-def echo_of(key: str) -> str:
-    """Everything that a hostile server can make of a key, in one text."""
-    data = key.encode()
-    coded = [one for _, one in _coded(data)]
-    return b" ".join([*forms_of(key)[:4], *coded]).decode()
-
-
 def holds_key(data: bytes) -> list[bytes]:
-    return [form for form in forms_of(KEY) if form in data]
+    return forms_in(data, KEY)
 
 
 @pytest.fixture(scope="module")
