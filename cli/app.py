@@ -109,8 +109,8 @@ def plan(
     """Show the plan of a request. Nothing is run.
 
     The plan of --json can be changed and given to `duly run --plan`.
-    With --save playbooks/NAME.yaml of the package, requests like this one
-    are planned without a model.
+    With --save PACKAGE/playbooks/NAME.yaml this request, and the same one
+    with other values, is planned without a model from then on.
 
     Example:
 
@@ -167,8 +167,8 @@ def run(
     Example:
 
         duly run examples/flights "Why did arrivals get worse in June?"
+
         duly run --from r4k2m9qxw7
-        duly run --replay r4k2m9qxw7
     """
     from . import run as command
     from .records import home_of

@@ -9,7 +9,9 @@ import typer
 from duly.protocol.wire.limits import LOCAL_CONTEXT_TOKENS, LOCAL_CONTEXT_TOKENS_MIN
 
 model = typer.Typer(
-    help="The language models for planner and critic.", no_args_is_help=True, rich_markup_mode=None
+    help="The language models for planner and critic.\n\nExample:\n\n    duly model serve model.gguf",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Home = Annotated[

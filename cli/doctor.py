@@ -12,6 +12,7 @@ from duly.storage.home import Home
 
 from . import doctor_home, exit_codes
 from .doctor_machine import machine
+from .doctor_models import GROUP as MODELS
 from .doctor_models import models
 from .doctor_package import digest_of, package
 from .finding import Finding
@@ -54,7 +55,9 @@ def _lines(found: list[Finding], broken: list[Finding]) -> list[str]:
             lines += _finding_lines(one)
     lines += [""]
     if broken:
-        lines += paragraph(f"Not usable: {count(len(broken), 'thing')} to mend, marked BROKEN above.")
+        usable = all(one.group == MODELS for one in broken)
+        head = "Usable where playbooks plan, without a model" if usable else "Not usable"
+        lines += paragraph(f"{head}: {count(len(broken), 'thing')} to mend, marked BROKEN above.")
     else:
         lines += ["Usable."]
     return lines

@@ -35,7 +35,7 @@ def models(home: Home, package: str) -> Iterator[Finding]:
 def _finding(home: Home, role: ModelRole, package: str, names: dict[str, str]) -> Finding:
     """What one role's model can do; its name goes into ``names``."""
     try:
-        said = asyncio.run(asyncio.wait_for(_asked(home, role, package), MODEL_CHECK_SECONDS_MAX))
+        said = asyncio.run(asyncio.wait_for(_asked(home, role, package, names), MODEL_CHECK_SECONDS_MAX))
     except DulyError as error:
         if error.code == "runtime.host_unreachable":
             told = "not asked: that needs a runtime, and none is up"
@@ -50,14 +50,16 @@ def _finding(home: Home, role: ModelRole, package: str, names: dict[str, str]) -
     if said.get("error"):
         failed = error_from_data(said["error"])
         return Finding(GROUP, role, "broken", f"{model}: {failed.message} [{failed.code}]", failed.hint or "")
-    return Finding(GROUP, role, "ok", f"{model} {ABLE.get(said['mode'], 'answers')}")
+    return Finding(GROUP, role, "ok", f"{model} {ABLE.get(said['mode'], 'was asked above')}")
 
 
-async def _asked(home: Home, role: ModelRole, package: str) -> dict[str, Any]:
-    """The model's name and what the host found; without a model nothing is called."""
+async def _asked(home: Home, role: ModelRole, package: str, names: dict[str, str]) -> dict[str, Any]:
+    """The model's name and what the host found; nothing is called without a model, or with one that was asked already."""
     host = ModelHostClient(home.socket_path(f"model-{role}"))
     try:
         model = await host.which(package)
-        return {"model": model, **(await host.check(package) if model else {})}
+        if not model or model in names.values():
+            return {"model": model, "mode": ""}
+        return {"model": model, **await host.check(package)}
     finally:
         await host.close()

@@ -19,6 +19,7 @@ from .records import Records
 from .report import answer_lines, ending_lines, report_lines
 from .step_page import check_lines as check_lines
 from .step_page import show_step
+from .thinking import asked_for
 from .timeline import Span, timeline_lines
 
 
@@ -66,6 +67,8 @@ def run_lines(
         *labelled("phase", str(run.phase)),
         *labelled("next", f"{run.next_owner} goes on" if not run.phase.ended else run.next_owner),
     ]
+    if run.thinking and not run.phase.ended:
+        lines += labelled("model", f"{asked_for(run.thinking.partition(':')[0])}; no answer yet")
     if run.route:
         lines += labelled("route", f"{run.route}, score {run.score}")
     lines += step_lines(run)

@@ -78,6 +78,11 @@ class Thinking:
         return max(0, now_ms - self._since_ms)
 
 
+def asked_for(purpose: str) -> str:
+    """What a model is asked for, in words; empty for what is no purpose of a model's."""
+    return _PURPOSES.get(purpose, "")
+
+
 def _begins(kind: str, facts: Facts) -> tuple[str, str]:
     """Who begins to work on what with an event; two empty texts where nobody does."""
     if kind == "step.started" and facts.get("mode") == "reason":
@@ -86,7 +91,7 @@ def _begins(kind: str, facts: Facts) -> tuple[str, str]:
         return "", ""
     if facts["purpose"] == "verification" and facts["amounts"].get("model_tokens"):
         return "critic", "asked for a review, once the verifier has looked"
-    asked = _PURPOSES.get(facts["purpose"], "")
+    asked = asked_for(facts["purpose"])
     about = f" of {facts['step_id']}" if asked and facts.get("step_id") else ""
     return "model", asked + about
 

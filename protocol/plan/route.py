@@ -107,7 +107,7 @@ def _without_model(binding: Binding) -> tuple[RouteName, str]:
         return "orchestrated", f"no model is set, and the playbook {binding.playbook} matches"
     if binding.single_value:
         return "constrained", "no model is set, and one read answers"
-    return "none", "no playbook matches, and there is no model"
+    return "none", "no playbook matches, and without a model nobody else plans or answers"
 
 
 def nobody_plans(abilities: Iterable[str]) -> ModelError:
@@ -116,5 +116,6 @@ def nobody_plans(abilities: Iterable[str]) -> ModelError:
     return ModelError(
         "model.none",
         f"No playbook of this package matches the request, and no model is set. It can: {can}.",
-        hint="Set a model: `duly model serve FILE` runs one here, DULY_MODEL_PLANNER at `duly up` names another.",
+        hint="Set a model: `duly model serve FILE` runs one here (extra duly[local]); or `duly down`, set DULY_MODEL_PLANNER "
+        "(extra duly[models]) and `duly up`.",
     )
