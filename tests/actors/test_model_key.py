@@ -88,11 +88,13 @@ def after(ask: Callable[..., Outcome], told: dict[str, Outcome], mind: Any) -> d
 def test_the_search_finds_every_form_where_it_stands(tmp_path):
     assert len(forms_in(ECHO.encode(), CANARY)) == len(forms_of(CANARY)) >= 20
     assert forms_in(b"nothing of it " * 100, CANARY) == []
-    found = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={"DULY_MODEL_API_KEY": CANARY})
-    try:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["cat"], stdin=pipe, stdout=pipe, env={"DULY_MODEL_API_KEY": CANARY}) as found:
+        assert found.stdin is not None and found.stdout is not None
+        found.stdin.write(b"here\n")
+        found.stdin.flush()
+        assert found.stdout.readline() == b"here\n"  # so it is the program by now, and not yet its starter
         assert forms_in(Path(f"/proc/{found.pid}/environ").read_bytes(), CANARY)
-    finally:
-        found.communicate()
 
 
 def test_no_command_says_it(after):

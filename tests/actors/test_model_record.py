@@ -84,7 +84,8 @@ class TestCalls:
         assert (first.facts["code"], second.facts["code"]) == ("model.unavailable", "")
         assert b"not now" in first.artifacts["model_response"]
         assert first.request == second.request and first.facts["call"] == second.facts["call"]
-        assert "model_value" not in first.artifacts
+        kept = canon.decode(first.artifacts["model_value"])
+        assert "500" in kept["message"] and "unfit" not in kept, "what failed and why, and no answer"
 
 
 class TestTranscript:

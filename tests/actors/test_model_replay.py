@@ -160,3 +160,13 @@ def test_a_write_waits_again_in_the_replay_and_is_not_done_by_it(first, home, he
     assert (after.code, mind.asked) == (6, []), after.err
     assert after.result["plan_digest"] == before.result["plan_digest"] and len(held.sink) == 1
     assert home.duly("reject", after.result["run_id"], "--json").code == 3 and len(held.sink) == 1
+
+
+@pytest.mark.parametrize("garbage", ["no JSON at all", {"steps": "none"}])
+def test_an_answer_that_was_none_and_was_mended(first, again, slowly, garbage):
+    """The next attempt was told what was wrong with it, and is told the same again."""
+    plan = [slowly.says(garbage), planned(look("s1", "far"))]
+    before = first(f"Tell me of slow nonsense, {len(garbage)}.", *ALWAYS, plan=plan)
+    assert before.code == 0, before.err
+    after = again(before)
+    assert [one["code"] for one in after.facts("model.called")] == ["model.bad_answer", ""]
