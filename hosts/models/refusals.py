@@ -85,7 +85,8 @@ def error_of(exchange: Exchange, setting: Setting) -> ModelError:
     if _is_foreign(exchange) and (status == 501 or 400 <= status < 500 and status not in _OF_ANYBODY):
         return not_a_model_server(exchange, setting)
     if status in (400, 413, 422, 500) and (status == 413 or _OVERFLOW.search(words)):
-        return _error("model.context_overflow", "The call is too long for the model's context.", said)
+        hint = "Serve the model with a longer context, set another, or grant the agent fewer tools."
+        return _error("model.context_overflow", "The call is too long for the model's context.", said, hint)
     if status in (401, 403) or (status in (400, 402, 429) and (_POOR.search(words) or status == 402)):
         hint = f"The key comes from {setting.origin}." if setting.key else "No key is set."
         return _error("model.refused_key", "The model server refuses the key.", said, hint)

@@ -70,6 +70,11 @@ class DulyError(Exception):
         hint = f" {self.hint}" if self.hint else ""
         return f"{where}{self.message}{hint} [{self.code}]"
 
+    @property
+    def advice(self) -> str:
+        """What went wrong and what to do, where that is known: for a person, without place and code."""
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (error_from_data, (self.to_data(),))
 

@@ -57,7 +57,7 @@ def turn_answered(run: Run, stimulus: TurnAnswered) -> list[Event]:
     events = thinking.answered(run, stimulus.uses)
     if stimulus.error is not None:
         error = stimulus.error
-        return [*events, ends.end(Phase.FAILED, error.code, error.message, next_owner="person")]
+        return [*events, ends.end(Phase.FAILED, error.code, error.advice, next_owner="person")]
     if stimulus.answer is not None:
         return [*events, *_answer(run, stimulus.answer)]
     if direct.is_last(run):

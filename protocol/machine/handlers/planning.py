@@ -126,8 +126,7 @@ def bound(run: Run, stimulus: Bound) -> list[Event]:
         events.append(ends.ask("bind", binding.question))
     elif route.route == "none":
         told = nobody_plans(run.capabilities)
-        text = f"{told.message} {told.hint}"
-        events.append(ends.end(Phase.FAILED, told.code, text, next_owner="person"))
+        events.append(ends.end(Phase.FAILED, told.code, told.advice, next_owner="person"))
     return events
 
 
@@ -210,14 +209,14 @@ def _no_plan(run: Run, error: DulyError) -> list[Event]:
     """No plan came. What went wrong first is said first: why another plan was needed at all."""
     if not run.replans:
         said = _refused(error.code, list(error.faults))
-        return [said, ends.end(Phase.FAILED, error.code, error.message, next_owner="person")]
+        return [said, ends.end(Phase.FAILED, error.code, error.advice, next_owner="person")]
     if _goes_on(run):
         return [_kept_plan(run, error.code)]
     refused = event("replan.refused", trigger=run.replan_trigger, code=error.code)
     if run.replan_trigger == "gate_feedback" and error.code == "plan.no_alternative":
         text = "The plan was rejected, and there is no other way to plan this."
         return [refused, ends.end(Phase.FAILED, "gate.rejected", text, next_owner="person")]
-    return [refused, ends.end(Phase.FAILED, error.code, _after(run, error.message), next_owner="person")]
+    return [refused, ends.end(Phase.FAILED, error.code, _after(run, error.advice), next_owner="person")]
 
 
 def _after(run: Run, text: str) -> str:
