@@ -19,7 +19,6 @@ import measured_package
 
 from duly.actors.model_session import Session
 from duly.actors.planner.model.plan import draft_plan
-from duly.hosts.models.attempt import Attempt
 from duly.hosts.models.client import ModelAnswer
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.catalogue import Catalogue
@@ -73,7 +72,7 @@ class Draft:
         """
         system, message = (len(one.text.encode()) for one in self.call.messages)
         schema = len(json.dumps(self.call.json_schema, separators=(",", ":")))
-        booked = Attempt(self.call).prompt_tokens
+        booked = self.call.prompt_tokens
         return {
             "tools": tools,
             "system_bytes": system,
