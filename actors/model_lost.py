@@ -22,14 +22,4 @@ def lost_use(call: ModelCall, code: str, duration_ms: int) -> ModelUse:
     if code == "model.lost":
         prompt = min(call.prompt_tokens, call.tokens_max)
         answer = min(call.tokens_max - prompt, MODEL_ANSWER_TOKENS_MAX)
-    return ModelUse(
-        purpose=call.purpose,
-        prompt=call.prompt,
-        prompt_digest=call.prompt_digest,
-        model="",
-        mode="strict",
-        tokens_in=prompt,
-        tokens_out=answer,
-        duration_ms=duration_ms,
-        code=code,
-    )
+    return call.failed(code, tokens_in=prompt, tokens_out=answer, duration_ms=duration_ms)

@@ -33,20 +33,12 @@ class ReplayAsks:
         asked = call.digest()
         found = next((one for one in self._left if one.call == asked), None)
         if found is None:
-            use = ModelUse(
-                purpose=call.purpose,
-                prompt=call.prompt,
-                prompt_digest=call.prompt_digest,
-                model="",
-                mode="strict",
-                code="model.not_recorded",
-            )
             error = ModelError(
                 "model.not_recorded",
                 "The run that is replayed never asked its model this.",
                 hint="Prompts, package or data differ from then; run it with a model.",
             )
-            return Replayed(use, b"", b"", None, error)
+            return Replayed(call.failed(error.code), b"", b"", None, error)
         self._left.remove(found)
         use = found.use.model_copy(update={"tokens_in": 0, "tokens_out": 0, "cost": 0, "duration_ms": 0})
         value = canon.decode(found.value, bytes_max=ARTIFACT_BYTES_MAX) if found.value else None

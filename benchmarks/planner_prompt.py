@@ -23,7 +23,7 @@ from duly.hosts.models.client import ModelAnswer
 from duly.protocol.plan.agent import AgentSpec
 from duly.protocol.plan.catalogue import Catalogue
 from duly.protocol.plan.descriptor import Descriptor
-from duly.protocol.plan.model_call import ModelCall, ModelUse
+from duly.protocol.plan.model_call import ModelCall
 from duly.protocol.plan.package import Package, load_package
 from duly.protocol.plan.request import Binding, new_request
 from duly.protocol.wire.errors import ModelError
@@ -97,15 +97,7 @@ class _Kept:
     async def ask(self, package: str, run_id: str, call: ModelCall, mandate: bytes) -> ModelAnswer:
         self.calls.append(call)
         error = ModelError("model.none", "Nobody is asked here.")
-        use = ModelUse(
-            purpose=call.purpose,
-            prompt=call.prompt,
-            prompt_digest=call.prompt_digest,
-            model="",
-            mode="strict",
-            code=error.code,
-        )
-        return ModelAnswer(use, b"", b"", None, error)
+        return ModelAnswer(call.failed(error.code), b"", b"", None, error)
 
 
 def draft_of(count: int, tries: int = 1) -> Draft:

@@ -64,7 +64,7 @@ class ModelHostClient(Channel):
         ) as problem:  # the call could not even be sent: larger than a frame, a text that is not NFC
             code = "model.context_overflow" if problem.code == "wire.frame_too_large" else problem.code
             return ModelAnswer(
-                _unused(call, code), b"", b"", None, error_of(ModelError, {**problem.to_data(), "code": code})
+                call.failed(code), b"", b"", None, error_of(ModelError, {**problem.to_data(), "code": code})
             )
         use = ModelUse.from_data(
             answer["use"], error=RuntimeFault, code="runtime.host_lost", what="The answer"
@@ -106,14 +106,3 @@ def _error(answer: Message) -> ModelError:
     error = error_of(UnfitAnswer, answer["error"])
     error.value = answer["unfit"]
     return error
-
-
-def _unused(call: ModelCall, code: str) -> ModelUse:
-    return ModelUse(
-        purpose=call.purpose,
-        prompt=call.prompt,
-        prompt_digest=call.prompt_digest,
-        model="",
-        mode="strict",
-        code=code,
-    )

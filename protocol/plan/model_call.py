@@ -61,6 +61,20 @@ class ModelCall(Model):
         asked = self.to_data()
         return canon.digest("model_call", {name: asked[name] for name in asked if not name.endswith("_max")})
 
+    def failed(self, code: str, *, tokens_in: int = 0, tokens_out: int = 0, duration_ms: int = 0) -> ModelUse:
+        """The use of this call where no model is known to have answered it, or which."""
+        return ModelUse(
+            purpose=self.purpose,
+            prompt=self.prompt,
+            prompt_digest=self.prompt_digest,
+            model="",
+            mode="strict",
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            duration_ms=duration_ms,
+            code=code,
+        )
+
 
 class ModelUse(Model):
     """What one call took, whether it gave an answer or failed (then ``code`` says how).
