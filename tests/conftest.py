@@ -79,6 +79,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("ray"))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails where groups hold nothing together: two clusters or two models at once exhaust a small machine."""
+    grouped = item.get_closest_marker("xdist_group") is not None
+    if grouped and getattr(item.config.option, "loadgroup", False) and "@" not in item.nodeid:
+        pytest.fail(
+            f"pytest {pytest.__version__} and this pytest-xdist do not group tests: take an older pytest"
+        )
+
+
 _BASE = pytest.StashKey[Path]()
 
 

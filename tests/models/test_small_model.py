@@ -42,7 +42,7 @@ from model_host_world import MANIFEST, ModelHostWorld
 from plans import plan, step, tool
 from relay import Relay
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("small-model"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("small-model"), pytest.mark.timeout(600)]
 T = TypeVar("T")
 READY_SECONDS_MAX = 60
 TOKENS_OF_ONE_DRAFT = 4_000  # a second one would take a minute
