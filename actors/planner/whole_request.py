@@ -17,7 +17,7 @@ from duly.protocol.wire.limits import PLAYBOOK_SLOT_CHARS_MAX
 from .recognise import Findings, recognise
 from .vocabulary import Vocabulary
 
-_NUMBER = r"(?<![\w.,])[+-]?\d{1,15}(?:\.\d{1,15})?(?!\w|[.,]\d)"
+_NUMBER = r"(?<![\w.,])[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?!\w|[.,]\d)"
 _RECOGNISED = {
     "metric": "metrics",
     "dimension": "dimensions",
@@ -50,6 +50,8 @@ def request_values(
             seen.add(name)
     match = re.fullmatch("".join(pattern), _plain(text))
     if match is None:
+        return None
+    if not all(match[name].isprintable() for name in seen):  # an approver would not see it
         return None
     return {name: _value(playbook.parameters[name].kind, match[name]) for name in seen}
 

@@ -85,6 +85,7 @@ def _candidates(leaves: list[tuple[str, Any]]) -> list[Any]:
     for _, value in leaves:
         if isinstance(value, str) and not (
             len(value) <= PLAYBOOK_SLOT_CHARS_MAX
+            and value.isprintable()
             and _TEXT.fullmatch(value)
             and value == " ".join(value.split())
         ):
