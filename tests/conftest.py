@@ -72,15 +72,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start a real runtime share one worker: two clusters at once do not fit on a small machine."""
-    for item in items:
-        if item.get_closest_marker("ray") is not None:
-            item.add_marker(pytest.mark.xdist_group("ray"))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fails where groups hold nothing together: two clusters or two models at once exhaust a small machine."""
+    """Fails where groups hold nothing together: two models at once exhaust a small machine."""
     grouped = item.get_closest_marker("xdist_group") is not None
     if grouped and getattr(item.config.option, "loadgroup", False) and "@" not in item.nodeid:
         pytest.fail(
