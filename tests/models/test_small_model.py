@@ -80,9 +80,9 @@ class Served:
 
     def __init__(self, home: Path) -> None:
         command = [sys.executable, "-P", "-m", "duly.cli.entry", "model", "serve", str(model_file())]
-        self.process = subprocess.Popen(
-            [*command, "--home", str(home), "--context", "4096", "--json"], stdout=subprocess.PIPE, text=True
-        )
+        # One thread: several wait for each other at every step, for long where other tests take their cores.
+        options = ["--home", str(home), "--context", "4096", "--threads", "1", "--json"]
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], READY_SECONDS_MAX)[0], "it is not ready in time"
         self.said: dict[str, Any] = json.loads(self.process.stdout.readline())
