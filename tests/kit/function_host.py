@@ -51,6 +51,7 @@ class FunctionHost:
     asked: int = 0
     frozen: asyncio.Event | None = None  # the first dispatch stands still at its door until this is set
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    work: set[asyncio.Future[None]] = field(default_factory=set)  # what is under way, held from the collector
 
     async def describe(self, package: str) -> list[Descriptor]:
         return [*ALL.values(), *BUILTIN.values()]
@@ -68,23 +69,43 @@ class FunctionHost:
         if self.frozen is not None and not self.arrived.is_set():
             self.arrived.set()
             await self.frozen.wait()
+        told: asyncio.Queue[ResultGroup | Exception] = asyncio.Queue()
+        work = asyncio.ensure_future(self._work(opened, arguments, told))
+        self.work.add(work)
+        work.add_done_callback(self.work.discard)
+        for _ in opened:
+            one = await told.get()
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+    async def _work(
+        self,
+        opened: Sequence[Grant],
+        arguments: Sequence[bytes],
+        told: asyncio.Queue[ResultGroup | Exception],
+    ) -> None:
+        """Does what was asked, whatever becomes of who asked: a host is a process of its own."""
         refusals = self.ledger.use([(one.nonce, one.expires_ms) for one in opened], NOW())
         self.running |= {one.nonce for one in opened}
-        try:
-            for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
-                await wait(self.chance)
-                if grant.epoch < self.ledger.epoch:
-                    refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
-                self.ledger.raise_epoch(grant.epoch)
+        for grant, data, refusal in zip(opened, arguments, refusals, strict=True):
+            await wait(self.chance)
+            if grant.epoch < self.ledger.epoch:
+                refusal = AuthorityError("grant.stale_epoch", "Another harness has taken over.")
+            self.ledger.raise_epoch(grant.epoch)
+            try:
                 group = self._ran(grant, data, refusal)
-                if self.forgets and grant.effect != "read":
-                    raise RuntimeFault("runtime.host_lost", "The host went away.")
-                self.done[grant.nonce] = group
-                self.running.discard(grant.nonce)
-                await wait(self.chance)
-                yield group
-        finally:
-            self.running -= {one.nonce for one in opened}
+            except Exception as bug:  # of a test's own function
+                told.put_nowait(bug)
+                return
+            if self.forgets and grant.effect != "read":
+                self.running -= {one.nonce for one in opened}
+                told.put_nowait(RuntimeFault("runtime.host_lost", "The host went away."))
+                return
+            self.done[grant.nonce] = group
+            self.running.discard(grant.nonce)
+            await wait(self.chance)
+            told.put_nowait(group)
 
     def _ran(self, grant: Grant, data: bytes, refusal: DulyError | None) -> ResultGroup:
         output, errors = b"", {}
