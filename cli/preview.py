@@ -82,7 +82,9 @@ def plan(home: Home, wish: Asked, *, full: bool = False, save: str | None = None
         saved = plan_save.save(save, _plan(data), home, wish.package, package.descriptors)
     if wish.json:
         told = {"plan": data, "question": question, "digest": _digest(data)}
-        emit({**told, "playbook": str(saved)} if saved is not None else told)
+        if saved is not None:
+            told |= {"playbook": str(saved.file), "parameters": saved.parameters}
+        emit(told)
         return exit_codes.DONE if data is not None else exit_codes.REFUSED
     if data is None:
         _refuse(package, question)
@@ -93,8 +95,9 @@ def plan(home: Home, wish: Asked, *, full: bool = False, save: str | None = None
         say(plan_lines(drafted))
     say(labelled("digest", str(_digest(data))))
     if saved is not None:
-        say(labelled("playbook", str(saved)))
-        if saved.resolve().parent != (Path(wish.package) / "playbooks").resolve():
+        say(labelled("playbook", str(saved.file)))
+        say(labelled("plans", saved.takes))
+        if saved.file.resolve().parent != (Path(wish.package) / "playbooks").resolve():
             say(
                 paragraph(
                     "Put it into the folder playbooks/ of the package, and it plans requests like this one."

@@ -48,7 +48,8 @@ def value_of(text: str, calls: Sequence[str], schema: dict[str, Any], *, cut: bo
             _CODE, f"The model's answer {what}.", faults=[Fault("", _CODE, f"the answer {what}.")]
         )
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    said, told = f"The model's answer breaks the schema: {faults[0]}{more}", faults[:_FAULTS_MAX]
+    one = str(faults[0]).removesuffix(f" [{_CODE}]")  # the error has the same code
+    said, told = f"The model's answer breaks the schema: {one}{more}", faults[:_FAULTS_MAX]
     if first is _NOTHING:
         raise ModelError(_CODE, said, faults=told)
     raise UnfitAnswer(_CODE, said, faults=told, value=first)

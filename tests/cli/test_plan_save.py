@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from duly.protocol.plan.playbook_yaml import parse_playbook
+from plans import plan, step
 from scripted_harness import READ, WRITE, writing_plan
 
 REQUEST = "Which carrier sold most?"
@@ -44,6 +45,7 @@ def test_the_plan_is_kept_as_a_playbook(door, duly, package, capsys):
     assert duly("plan", package, REQUEST, "--save", str(file)) == 0
     out = capsys.readouterr().out
     assert "sellers.yaml" in out and "Put it into" not in out
+    assert "this request only" in " ".join(out.split())
     kept = parse_playbook(file.read_bytes(), "sellers.yaml")
     assert kept.name == "sellers" and [step.id for step in kept.steps] == ["s1", "s2"]
     assert kept.match.request == [REQUEST]
@@ -52,7 +54,8 @@ def test_the_plan_is_kept_as_a_playbook(door, duly, package, capsys):
 def test_elsewhere_it_says_where_it_belongs(door, duly, package, tmp_path, capsys):
     file = tmp_path / "sellers.yaml"
     assert duly("plan", package, REQUEST, "--json", "--save", str(file)) == 0
-    assert json.loads(capsys.readouterr().out)["playbook"] == str(file)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["playbook"], told["parameters"]) == (str(file), {})
     file.unlink()
     assert duly("plan", package, REQUEST, "--save", str(file)) == 0
     assert "Put it into the folder playbooks/" in capsys.readouterr().out
@@ -86,3 +89,14 @@ def test_references_stay_references(door, duly, package, tmp_path):
     assert parse_playbook(file.read_bytes(), "tickets.yaml").steps[1].arguments["name"] == {
         "$ref": "s1#/name"
     }
+
+
+def test_it_says_which_other_requests_the_playbook_plans(door, duly, package, tmp_path, capsys):
+    one = step("s1", READ, {"place": "Oslo", "count": 3})
+    door.harness.plan = lambda text: plan([one], objective=text)
+    file = tmp_path / "look.yaml"
+    assert duly("plan", package, "Look 3 times at Oslo.", "--save", str(file)) == 0
+    kept = parse_playbook(file.read_bytes(), "look.yaml").parameters
+    assert {name: one.kind for name, one in kept.items()} == {"count": "number", "place": "text"}
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the same one with another place (text), count (number)" in out
